@@ -87,7 +87,7 @@ def bound(name: str, k: int, scale: Scale) -> float:
 
 
 def least_loss(table: NDArray[np.float64], k: int) -> float:
-    """Return a lower bound, in per cent, of the information loss of partitions of a table (n, d), k >= 2."""
+    """Return a lower bound (per cent) of the loss of any partition of a table (n, d), k >= 2."""
     # 100 / SST times the sum over all records of 1 / 2k times their k - 1 smallest squared distances.
     # The nearest record has distance 0: it is the record itself or an equal one.
     others = nearest(table, table, np.arange(2, k + 1), parallel=True)

@@ -1,4 +1,4 @@
-"""What changed between two audits, as their reports say it in JSON."""
+"""Changes between the JSON reports of two audits."""
 
 from __future__ import annotations
 
@@ -16,62 +16,39 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FACTS = ("name", "policy", "policy_hash", "fingerprint")
-"""What a report may say about itself beside its measures; compared where both reports say it."""
+"""Facts about a report beside its measures; compared if both reports state them."""
 
 RELATIVE_TOLERANCE, ABSOLUTE_TOLERANCE = 1e-9, 1e-12
-"""Values nearer than this are equal: the last bits of an entropy depend on the number of threads."""
+"""Values nearer than this are equal, because the last bits of an entropy depend on the number of threads."""
 
 _COMPARED = COLUMNS[2:]
 
 
 @dataclass(frozen=True)
 class Change:
-    """One cell that differs between two reports.
+    """One cell that differs between two reports."""
 
-    Attributes
-    ----------
-    measure, attribute : str or None
-        The row of the report; measure is None for a fact about the whole report.
-    column : str
-        Column of the row (``threshold``, ``value``, ``classes``, ``violations``, ``records``, ``passed``), or
-        one of `FACTS`.
-    before, after : object
-        The two cells.
-    """
-
-    measure: str | None
+    measure: str | None  # None for a fact about the whole report
     attribute: str | None
-    column: str
+    column: str  # of the report, such as ``value`` or ``passed``, or one of `FACTS`
     before: Any
     after: Any
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What changed from one report to another.
+    """Changes from one report to another."""
 
-    Attributes
-    ----------
-    cells : tuple of Change
-        Facts first, then measure by measure in the order of the later report.
-    appeared, disappeared : tuple of dict
-        Rows of measures that only one of the reports has.
-    classes_appeared, classes_disappeared : tuple of dict
-        Violating classes that only one of the reports lists (each lists a hundred at most).
-    unknown : tuple of str
-        Names in `FACTS` that only one of the reports says, so that they cannot be compared.
-    """
-
-    cells: tuple[Change, ...] = ()
-    appeared: tuple[dict[str, Any], ...] = ()
-    disappeared: tuple[dict[str, Any], ...] = ()
-    classes_appeared: tuple[dict[str, Any], ...] = ()
-    classes_disappeared: tuple[dict[str, Any], ...] = ()
-    unknown: tuple[str, ...] = ()
+    cells: tuple[Change, ...] = ()  # facts first, then measures in the order of the later report
+    appeared: tuple[dict[str, Any], ...] = ()  # measures that only the later report has
+    disappeared: tuple[dict[str, Any], ...] = ()  # measures that only the earlier report has
+    classes_appeared: tuple[dict[str, Any], ...] = ()  # listed in the later report only
+    classes_disappeared: tuple[dict[str, Any], ...] = ()  # listed in the earlier report only
+    unknown: tuple[str, ...] = ()  # `FACTS` that only one report states
 
     @property
     def same(self) -> bool:
-        """Whether nothing changed; what only one report says is not a change."""
+        """Whether nothing changed; a fact that only one report states is no change."""
         return not (
             self.cells
             or self.appeared
@@ -82,7 +59,7 @@ class Changes:
 
     @property
     def regressed(self) -> bool:
-        """Whether a verdict was lost: a measure fails that did not, or is no longer judged."""
+        """Whether a verdict was lost: a measure fails now, or is no longer judged."""
         lost = any(change.column == "passed" and change.after is not True for change in self.cells)
         gone = any(row.get("passed") is not None for row in self.disappeared)
         return lost or gone or any(row.get("passed") is False for row in self.appeared)
@@ -92,7 +69,7 @@ class Changes:
         return {"same": self.same, "regressed": self.regressed, **asdict(self)}
 
     def to_text(self) -> str:
-        """One line a changed measure; one line that says so when nothing changed."""
+        """One line for each changed measure; one line if nothing changed."""
         lines = [f"{_about(*row)}: {', '.join(parts)}" for row, parts in _grouped(self.cells).items()]
         lines += [f"{_about_row(row)}: appeared, {_summary(row)}" for row in self.appeared]
         lines += [f"{_about_row(row)}: disappeared, was {_summary(row)}" for row in self.disappeared]
@@ -105,27 +82,11 @@ class Changes:
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Changes:
-    """What changed between two reports.
+    """Changes between two reports, given as `Report.to_dict` or its JSON; SourceError if one is no report.
 
-    Parameters
-    ----------
-    before, after : mapping
-        `Report.to_dict`, or the JSON of it. Policy, its hash and the fingerprint may stand at the top level
-        or under ``evidence``.
+    Values within `RELATIVE_TOLERANCE` are equal, and so are NaN. Repeated measures are compared in order.
+    Policy, policy hash and fingerprint may stand at the top level or under ``evidence``.
 
-    Returns
-    -------
-    Changes
-        Values that differ by less than `RELATIVE_TOLERANCE` are equal, and NaN equals NaN. Where a report has
-        a measure several times, the first is compared with the first, the second with the second.
-
-    Raises
-    ------
-    SourceError
-        One of them is not a report.
-
-    Examples
-    --------
     >>> row = {"measure": "k_anonymity", "attribute": None, "threshold": 3, "value": 5.0, "passed": True}
     >>> print(changes({"measures": [row]}, {"measures": [{**row, "value": 2.0, "passed": False}]}).to_text())
     k_anonymity: value 5 -> 2, verdict passed -> VIOLATED
@@ -134,7 +95,7 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Changes:
     listed = [_violations(report) for report in (before, after)]
     facts = [(name, _fact(before, name), _fact(after, name)) for name in FACTS]
     if None not in facts[FACTS.index("policy")]:
-        # The texts say what differs, so their hash need not.
+        # The texts of the policies show the difference, so the hashes are left out.
         facts = [fact for fact in facts if fact[0] != "policy_hash"]
     cells = [
         Change(None, None, name, one, other)
@@ -155,7 +116,7 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Changes:
 
 
 def same_value(one: object, other: object) -> bool:
-    """Whether two cells say the same: numbers in any form, within one of the two tolerances."""
+    """Whether two cells are equal: numbers in any form, within either tolerance."""
     first, second = _number(one), _number(other)
     if first is None or second is None:
         return isinstance(one, bool) == isinstance(other, bool) and one == other
@@ -224,7 +185,7 @@ def _grouped(cells: tuple[Change, ...]) -> dict[tuple[str, str | None], list[str
 
 
 def _fact_changed(cell: Change) -> str:
-    """Return what changed of a fact; of a policy the lines that differ."""
+    """Return the change of a fact; for a policy the lines that differ."""
     if cell.column != "policy":
         return f"{cell.before} -> {cell.after}"
     old, new = (str(text).splitlines() for text in (cell.before, cell.after))

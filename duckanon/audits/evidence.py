@@ -1,4 +1,4 @@
-"""What an audit looked at, so that it can be done again: policy, fingerprint of the rows, versions."""
+"""Evidence with which an audit can be repeated: policy, fingerprint of the rows, and versions."""
 
 from __future__ import annotations
 
@@ -31,19 +31,15 @@ SCHEMA_VERSION = 4
 
 @dataclass(frozen=True)
 class Evidence:
-    """What an audit looked at, and when.
+    """The policy and the rows of an audit, and the time of the audit."""
 
-    The time is UTC in ISO 8601; the policy its `canonical` text, its hash the SHA-256 of that, in hex; the
-    fingerprint that of the rows in any order; the schema version that of the layout of the metadata.
-    """
-
-    audited_at: str
-    policy: str
-    policy_hash: str
-    fingerprint: str
+    audited_at: str  # UTC, ISO 8601
+    policy: str  # `canonical` text
+    policy_hash: str  # SHA-256 of the text, in hex
+    fingerprint: str  # of the rows in any order
     duckanon_version: str
     duckdb_version: str
-    schema_version: int = SCHEMA_VERSION
+    schema_version: int = SCHEMA_VERSION  # of the layout of the metadata
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
@@ -56,10 +52,9 @@ def evidence_of(
     policy: AuditPolicy,
     trees: Mapping[str, str] | None = None,
 ) -> Evidence:
-    """What an audit of a relation looks at, with the time of now.
+    """Evidence of an audit of a relation now. The rows are sorted once, and DuckDB may spill.
 
-    One sort of the rows, which DuckDB spills. Without its tree, as SQL text, a hierarchical column is
-    known by the name of its hierarchy table.
+    `trees` are SQL text, by column. A hierarchical column without a tree has the name of its hierarchy table.
     """
     columns = columns_of(con, relation, STAGE)
     text = canonical(policy, columns, tree_fingerprints(con, trees or {}))
@@ -74,15 +69,15 @@ def evidence_of(
 
 
 def tree_fingerprints(con: duckdb.DuckDBPyConnection, trees: Mapping[str, str]) -> dict[str, str]:
-    """Fingerprints of trees, relations as SQL text, by column, as `canonical` takes them."""
+    """Fingerprints, by column, of trees given as SQL text; an argument of `canonical`."""
     return {column: fingerprint(con, tree) for column, tree in trees.items()}
 
 
 def canonical(policy: AuditPolicy, columns: Sequence[tuple[str, str]], trees: Mapping[str, str]) -> str:
-    """Text of a policy that is the same for every policy that asks the same of the same columns.
+    """Canonical text of a policy: policies that ask the same of the same columns have the same text.
 
-    TOML: columns as the relation spells them, in order; a threshold and a distance for each column; no
-    needless digits; a tree by its fingerprint, which `trees` gives by column.
+    TOML with columns spelled and ordered as in the relation, a threshold and a distance for each column, no
+    needless digits, and a tree by its fingerprint in `trees`.
     """
     attributes = sorted(bind.bind_audit(policy, columns), key=lambda attribute: attribute.name)
     sensitive = [attribute for attribute in attributes if attribute.role is Role.SENSITIVE]
@@ -110,7 +105,7 @@ def canonical(policy: AuditPolicy, columns: Sequence[tuple[str, str]], trees: Ma
 
 
 def read_canonical(text: str) -> AuditPolicy:
-    """Policy that a text of `canonical` states; PolicyError if it is not such a text."""
+    """Policy of a text from `canonical`; PolicyError for any other text."""
     try:
         return AuditPolicy(**options_from_toml(text))
     except TypeError as wrong:

@@ -1,4 +1,4 @@
-"""What each audit asks, reads and returns, as the header of its file in ``sql/audit`` says it."""
+"""Question, inputs and outputs of each audit, from the header of its file in ``sql/audit``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from duckanon.database import templates
 
 MEMBERS = "class_member(class, value)"
-"""What an audit reads that looks at classes and at nothing else."""
+"""Input of an audit that reads only the classes."""
 
 _VERDICT = "verdict_"
 _LINES = re.compile(r"\A(?:--[^\n]*\n)+")
@@ -19,27 +19,20 @@ _ROWS = re.compile(r"(\w+) = the rows of (?:an? )?([\w*]+)\.sql")
 
 @dataclass(frozen=True)
 class Header:
-    """What an audit says of itself, each part as one line.
+    """Header of an audit, each part as one line."""
 
-    Its name, which is that of the file; what it asks; relations that it reads; its columns; what breaks a
-    threshold; where it is published.
-    """
-
-    audit: str
+    audit: str  # name, equal to the name of the file
     question: str
-    reads: str
-    returns: str
-    violation: str
-    source: str
+    reads: str  # relations
+    returns: str  # columns
+    violation: str  # what breaks a threshold
+    source: str  # publication
 
 
 class SharedRows(NamedTuple):
-    """Rows of another audit that a verdict reads: name of the relation, the audit, the columns that are read.
+    """Rows of another audit that a verdict reads; ``*`` in the name of the audit stands for a distance."""
 
-    The ``*`` in the name of an audit stands for a distance.
-    """
-
-    relation: str
+    relation: str  # name of the relation
     audit: str
     columns: tuple[str, ...]
 
@@ -50,9 +43,10 @@ def audit_names() -> tuple[str, ...]:
 
 
 def audit_file(name: str, engine: str = "duckdb") -> str:
-    """Path below ``sql/`` of the text that runs for an audit on an engine, of those that give the same rows.
+    """Path below ``sql/`` of the text that runs for an audit on an engine.
 
-    The engine's own text, or the fast one of all engines, or the audit as it is defined.
+    The engine's own text comes first, then the fast text of all engines, then the definition. All give equal
+    rows.
     """
     others = (f"audit/fast/{engine}/{name}.sql", f"audit/fast/{name}.sql")
     return next((file for file in others if (templates.folder() / file).is_file()), f"audit/{name}.sql")
@@ -64,7 +58,7 @@ def verdict_name(measure: str) -> str:
 
 
 def verdicts() -> tuple[str, ...]:
-    """Measures that have such an audit, sorted."""
+    """Measures with such an audit, sorted."""
     return tuple(name.removeprefix(_VERDICT) for name in audit_names() if name.startswith(_VERDICT))
 
 
@@ -81,7 +75,7 @@ def entries(text: str) -> dict[str, str]:
 
 
 def header(name: str) -> Header:
-    """What an audit says of itself; ValueError if a part is missing, or the name is not that of the file."""
+    """Header of an audit; ValueError if a part is missing, or the name differs from the name of the file."""
     parts = entries(split(templates.read(f"audit/{name}.sql"))[0])
     parts.pop("formula", None)
     keys = list(Header.__dataclass_fields__)
@@ -91,7 +85,7 @@ def header(name: str) -> Header:
 
 
 def rule(measure: str) -> str:
-    """What the verdict of a measure asks and what breaks it, as its header says; empty without a verdict."""
+    """Question and violation of the verdict on a measure, from its header; empty without a verdict."""
     if measure not in verdicts():
         return ""
     said = header(verdict_name(measure))
@@ -99,7 +93,7 @@ def rule(measure: str) -> str:
 
 
 def rows_of(measure: str) -> SharedRows | None:
-    """Rows of another audit that the verdict of a measure reads, as its header says; None without them."""
+    """Rows of another audit that the verdict on a measure reads; None if it reads none."""
     name = verdict_name(measure)
     source = _ROWS.search(header(name).reads)
     if source is None:

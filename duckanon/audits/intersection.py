@@ -1,4 +1,4 @@
-"""What two releases of the same data say together: ``sql/audit/release_intersection.sql``, run."""
+"""Audit of two releases of the same data together: ``sql/audit/release_intersection.sql``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MAX_DECIMAL_DIGITS = 38
 
 @dataclass(frozen=True)
 class Intersection:
-    """What two releases say together, and whether every column of either was looked at."""
+    """Report on two releases together, and whether every column of both was compared."""
 
     report: Report
     complete: bool
@@ -52,13 +52,11 @@ def intersection(
     k: int | None = None,
     l: int | None = None,  # noqa: E741 - l-diversity has this name everywhere
 ) -> Intersection:
-    """Report of the two, the older first, given as what stands after FROM; `names` are for its reader.
+    """Report on two releases (older, newer; SQL text after FROM) together, by a temporary macro. O(n log n).
 
-    `others` are columns with values of single records that are not sensitive: a change of theirs tells, and
-    nobody asks how many values a class has; those that one release has not are left out. A measure without k
-    or l is reported, not judged. Warnings name columns that were not compared, and say how many classes no
-    file follows. The connection gets a temporary macro. O(n log n). PolicyError for a column that one of the
-    releases has not, SourceError if one is empty or no type holds the values of both.
+    `others` are columns with values of single records that are not sensitive. Only changes of such a column
+    count, and only if both releases have it. PolicyError: a column is missing. SourceError: no records, or no
+    common type.
     """
     stage = f"comparison of {names[0]} and {names[1]}"
     found = [columns_of(con, relation, stage) for relation in releases]
@@ -68,7 +66,7 @@ def intersection(
     values = (*sensitive, *(name for name in others if fold(name) in known[0] & known[1]))
     wanted = (*quasi_identifiers, *values)
     types = _types(con, releases, names, found, wanted)
-    # A tenth of the start of every command, which few of them need.
+    # This import takes a tenth of the start of every command, and few commands need it.
     from duckanon.audits.macros import macro_statement
 
     engine.run(con, macro_statement(_MACRO, temporary=True), stage)
@@ -89,7 +87,7 @@ def intersection(
 
 
 def _is_asked(measure: Measure, sensitive: Sequence[str]) -> bool:
-    """Whether a measure is one of a sensitive column, or one that is asked of others, too."""
+    """Whether a measure concerns a sensitive column, or is defined for other columns, too."""
     return measure.measure != "common_values" or fold(measure.attribute or "") in set(map(fold, sensitive))
 
 
@@ -100,7 +98,7 @@ def _types(
     found: Sequence[Columns],
     wanted: Sequence[str],
 ) -> dict[str, str]:
-    """Type in which each column is compared, by folded name; SourceError where none holds both exactly."""
+    """Type for the comparison of each column, by folded name; SourceError if no type holds both exactly."""
     sides = [{fold(column[0]): column for column in columns} for columns in found]
     types = {}
     for key in map(fold, wanted):
@@ -119,7 +117,7 @@ def _types(
 
 
 def _common(one: str, other: str) -> str | None:
-    """Type that holds what both types do, DOUBLE what the values allow; None for none.
+    """Type that holds the values of both types, DOUBLE if the values permit; None if there is none.
 
     >>> _common("INTEGER", "BIGINT"), _common("DECIMAL(9,2)", "DECIMAL(12,1)"), _common("DATE", "BIGINT")
     ('HUGEINT', 'DECIMAL(13,2)', None)
@@ -139,7 +137,7 @@ def _common(one: str, other: str) -> str | None:
 
 
 def _digits(kind: str) -> tuple[int, int] | None:
-    """Digits before and behind the point of an exact type; None for other types."""
+    """Digits before and after the point of an exact type; None for other types."""
     found = _DECIMAL.fullmatch(kind)
     if found:
         return int(found[1]) - int(found[2]), int(found[2])
@@ -149,7 +147,7 @@ def _digits(kind: str) -> tuple[int, int] | None:
 def _facts(
     con: duckdb.DuckDBPyConnection, relation: str, column: tuple[str, str], kind: str | None
 ) -> tuple[int, int]:
-    """How many values a column of a release has, and how many of them another type does not hold."""
+    """Number of values in a column of a release, and of values that another type cannot hold."""
     name, own = column
     given = {"relation": relation, "column": name, "type": own, "kind": kind}
     query = templates.render("audit_bind/release_types.sql.j2", **given)
@@ -158,7 +156,7 @@ def _facts(
 
 
 def _by_values(facts: Sequence[tuple[int, int]], pair: Columns, kind: str | None) -> str | None:
-    """Type that holds the values that are there: a column of nothing but NULL is of any type."""
+    """Type that holds the actual values: a column of NULL fits any type."""
     for side in (0, 1):
         if facts[side][0] == 0:
             return pair[1 - side][1]
@@ -174,7 +172,7 @@ def _check_columns(name: str, columns: Columns, wanted: Sequence[str]) -> None:
 
 
 def _not_compared(names: tuple[str, str], found: Sequence[Columns], wanted: Sequence[str]) -> Iterator[str]:
-    """Tell which columns were not looked at: a value of theirs can have changed as well."""
+    """Tell which columns were not compared, because their values may have changed as well."""
     compared = {fold(column) for column in wanted}
     sides = [
         {fold(column): column for column, _ in columns if fold(column) not in compared} for columns in found

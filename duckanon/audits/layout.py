@@ -1,4 +1,4 @@
-"""SQL in lines, for statements that are made of parts: nothing but the white space between words changes."""
+"""Line breaks for SQL statements made of parts: only white space between words changes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _TOKEN = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|[\w.$]+|<=|>=|<>|\|\||/
 _COMMENT = re.compile(r"('(?:[^']|'')*'|\"(?:[^\"]|\"\")*\")|--[^\n]*")
 _CLOSES = {"(": ")", "[": "]", "{": "}", "CASE": "END"}
 _STARTS = frozenset({"WITH", "SELECT", "UNION", "WHEN", "ELSE"})
-"""Words that begin a line, also where the line before has room for what follows."""
+"""Words that always begin a line."""
 _JOINS = frozenset({"CROSS", "LEFT", "NATURAL", "ANTI", "FULL"})
 _CLAUSES = _JOINS | {"FROM", "WHERE", "HAVING", "WINDOW", "LIMIT", "UNPIVOT", "JOIN", "GROUP", "ORDER"}
 
 
 @dataclass(frozen=True)
 class _Word:
-    """A word of SQL, or what stands in brackets; `apart` where a blank is before it."""
+    """A word of SQL, or a bracketed text; `apart` if a blank precedes it."""
 
     text: str
     apart: bool
@@ -32,7 +32,7 @@ class _Word:
 
 
 def in_lines(text: str) -> str:
-    """Statement in lines of at most `LINE_CHARACTERS`, but for a longer word, without its comments."""
+    """Statement without comments, in lines of at most `LINE_CHARACTERS` except for longer words."""
     words = _nested(_COMMENT.sub(lambda found: found[1] or " ", text))
     return "\n".join(_block(words, 0))
 
@@ -56,7 +56,7 @@ def _nested(text: str) -> tuple[_Word, ...]:
 
 
 def _flat(words: Sequence[_Word]) -> str:
-    """Words in one line; no blank stands inside brackets."""
+    """Words in one line, without blanks inside brackets."""
     parts = []
     for number, word in enumerate(words):
         blank = " " if number and word.apart else ""
@@ -70,7 +70,7 @@ def _selects(words: Sequence[_Word]) -> bool:
 
 
 def _block(words: Sequence[_Word], indent: int) -> Iterator[str]:
-    """Lines of words: clauses share a line where they fit, but for those that begin one."""
+    """Lines of words: clauses share a line if they fit, except for clauses that begin a line."""
     for unit in _units(words):
         whole = " " * indent + _flat([word for clause in unit for word in clause])
         if len(whole) <= LINE_CHARACTERS:
@@ -110,7 +110,7 @@ def _units(words: Sequence[_Word]) -> Iterator[list[list[_Word]]]:
 
 
 def _filled(words: Sequence[_Word], indent: int) -> list[str]:
-    """Lines of one clause; a subquery or CASE that does not fit has lines of its own."""
+    """Lines of one clause; a subquery or CASE that does not fit gets its own lines."""
     lines = [" " * indent]
     for word in _glued(_flowing(words)):
         text = (" " if word.apart and lines[-1].strip() else "") + _flat([word])
@@ -129,7 +129,7 @@ def _filled(words: Sequence[_Word], indent: int) -> list[str]:
 
 
 def _flowing(words: Iterable[_Word]) -> Iterator[_Word]:
-    """Words of a clause: short brackets, a subquery and CASE are one word each, other brackets several."""
+    """Words of a clause: a short bracket, a subquery or a CASE is one word; other brackets are several."""
     for word in words:
         flat = _flat([word])
         if not word.close or len(flat) <= _CALL_CHARACTERS:
@@ -144,7 +144,7 @@ def _flowing(words: Iterable[_Word]) -> Iterator[_Word]:
 
 
 def _glued(words: Iterable[_Word]) -> Iterator[_Word]:
-    """Words that are written without a blank between them, as one."""
+    """Join words without a blank between them."""
     last: _Word | None = None
     for word in words:
         if last is not None and not (word.apart or word.inner or last.inner):

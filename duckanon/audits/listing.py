@@ -17,12 +17,12 @@ _SECOND_TABLE = re.compile(r"\b(?:population|original|old)\b")
 
 
 def listed(page: str, statements: Iterable[str], columns: Mapping[str, Sequence[str]]) -> str:
-    """Page with its tables as they should be: a line for each macro, and for each audit without one.
+    """Page with up-to-date tables: a line for each macro, and for each audit without a macro.
 
-    `statements` make the macros in their order; `columns` are those of the macros without a template.
+    `statements` make the macros in their order; `columns` are the columns of macros without a template.
     """
     signatures = dict(re.findall(_HEAD, statement)[0] for statement in statements)
-    # What sums up comes first: a macro that is more than one audit.
+    # Macros that combine several audits come first.
     names = sorted(signatures, key=set(headers.audit_names()).__contains__)
     alone: list[tuple[str, ...]] = []
     beside: list[tuple[str, ...]] = []
@@ -42,7 +42,7 @@ def listed(page: str, statements: Iterable[str], columns: Mapping[str, Sequence[
 
 
 def _macro(name: str, signature: str, columns: Sequence[str]) -> tuple[str, ...]:
-    """Cells of a macro: by its own header, or by that of its audit where it has no template."""
+    """Cells of a macro, from its own header, or from the header of its audit if it has no template."""
     call = f"`{name}{signature}`"
     if columns:
         said = headers.header(name)
@@ -53,7 +53,7 @@ def _macro(name: str, signature: str, columns: Sequence[str]) -> tuple[str, ...]
 
 
 def _files(macro: str) -> str:
-    """Links to the audit of a macro and to the verdicts on it, or to the template that sums up several."""
+    """Links to the audit of a macro and to its verdicts, or to the template that combines several audits."""
     if macro not in headers.audit_names():
         return f"[{macro}](macro/{macro}.sql.j2)"
     verdicts = [headers.verdict_name(measure) for measure in headers.verdicts() if _judges(measure, macro)]
@@ -70,7 +70,7 @@ def _link(audit: str) -> str:
 
 
 def _replaced(page: str, name: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Page with another table between the two marks of a name."""
+    """Page with a new table between the two marks of a name."""
     begin, end = f"<!-- {name}: written by make install-sql -->\n", f"<!-- end of {name} -->\n"
     if begin not in page or end not in page:
         raise ValueError(f"sql/README.md has no table between {begin.strip()} and {end.strip()}")

@@ -1,10 +1,14 @@
-"""The audits as DuckDB macros: generated from ``sql/audit``, so that what is reviewed is what runs.
+"""The audits as DuckDB macros, generated from ``sql/audit``, so that the reviewed text is the running text.
 
 An audit in ``sql/audit`` is one SELECT over the values of one sensitive column. A macro takes a list of
 columns: `for_every_attribute` adds the attribute to every grouping, window and join of the SELECT, and the
-templates of ``sql/macro`` bind it to a table and guard it. ``python -m duckanon.audits.macros`` writes the
-statements to ``sql/install.sql``, the parts in ``sql/gate`` to ``sql/gate.sql``, and the tables of audits to
-``sql/README.md``; with ``--check`` it only tells whether they are up to date.
+templates of ``sql/macro`` bind the SELECT to a table and check the arguments. The SELECT may have CTEs and
+joins with ON, but no nested SELECT. Classes of different attributes have different numbers, so a window or
+join within a class stays as it is. The relation ``tree`` has no attribute, because all columns share it.
+
+``python -m duckanon.audits.macros`` writes the statements to ``sql/install.sql``, the parts in ``sql/gate``
+to ``sql/gate.sql``, and the tables of audits to ``sql/README.md``. With ``--check`` it only checks these
+files.
 """
 
 from __future__ import annotations
@@ -28,20 +32,21 @@ if TYPE_CHECKING:
 _WITHOUT_ATTRIBUTE = frozenset({"tree"})
 _ATTRIBUTE = "attribute"
 _LOOKED_UP_CTES = frozenset({"faced"})
-"""CTEs with few rows that are joined to many: each of the many finds one. DuckDB does not know how few."""
+"""CTEs with few rows that are joined to many rows, each of which finds one. DuckDB does not know the few."""
 _PLACE_PATTERN = re.compile(r"^-- place: (\d+)$", re.MULTILINE)
 _DIVERSITY_SUFFIX = "_l_diversity"
 _PLAIN_TEMPLATE = "macro/plain.sql.j2"
 _PART_TEMPLATE = "macro/part.sql.j2"
 _LAST_PLACE = 900
-"""Place of the macros without a template of their own: behind the others, before `audit`."""
+"""Place of macros without a template: after the other macros, before `audit`."""
 
 
 def bindings() -> dict[str, str]:
     """Templates below ``sql/`` that make the audit macros, by name, in the order of ``install.sql``.
 
-    An audit has ``macro/<name>.sql.j2``, or ``macro/plain.sql.j2`` if it reads `headers.MEMBERS`.
-    ValueError if such an audit reads values: only a template of its own can say in which form.
+    The template is ``macro/<name>.sql.j2``, or ``macro/plain.sql.j2`` for an audit of `headers.MEMBERS`.
+    ValueError if an audit without its own template reads values, because only its template can say in which
+    form.
     """
     places = {}
     for path in (templates.folder() / "macro").glob("*.sql.j2"):
@@ -51,7 +56,7 @@ def bindings() -> dict[str, str]:
     for name in headers.audit_names():
         if name not in places and headers.header(name).reads == headers.MEMBERS:
             if _reads_values(name):
-                # Values of columns of several types are their ranks, which only some audits can take.
+                # Values of columns of several types are replaced by ranks, which only some audits accept.
                 template = f"sql/macro/{name}.sql.j2"
                 raise ValueError(
                     f"sql/audit/{name}.sql reads values: write {template}, as that of l_diversity"
@@ -61,12 +66,12 @@ def bindings() -> dict[str, str]:
 
 
 def macro_names() -> list[tuple[str, bool]]:
-    """Names of the audit macros, and whether each is a table macro: all are."""
+    """Names of the audit macros, and whether each is a table macro (all are)."""
     return [(name, True) for name in bindings()]
 
 
 def macro_statement(name: str, *, temporary: bool) -> str:
-    """Statement that makes one audit macro, from the files as they are now; it reads no other macro."""
+    """Statement for one audit macro, from the present files; it reads no other macro."""
     return _made(name, bindings()[name], temporary, _given(None))
 
 
@@ -77,15 +82,15 @@ def _statements(temporary: bool) -> tuple[str, ...]:
 
 
 def macro_statements(*, temporary: bool) -> list[str]:
-    """Statements that make the audit macros, one a macro, without a semicolon; they read no other macro.
+    """Statements for the audit macros, one each, without a semicolon; they read no other macro.
 
-    Temporary ones vanish with the connection. Some 0.2 s for parsing at the first call, kept after that.
+    Temporary macros vanish with the connection. The first call parses for some 0.2 s; the result is kept.
     """
     return list(_statements(temporary))
 
 
 def installed() -> list[tuple[str, str]]:
-    """Statements of ``sql/install.sql`` with their questions: each part, without one, before who reads it."""
+    """Statements of ``sql/install.sql`` with their questions; parts have none and precede their readers."""
     made: dict[str, str] = {}
     given = _given(made)
     questions: dict[str, str] = {}
@@ -101,9 +106,9 @@ def _made(macro: str, template: str, temporary: bool, given: Mapping[str, object
 
 
 def _given(parts: dict[str, str] | None) -> dict[str, object]:
-    """What a template is given: functions that read audits, relations and the parts in ``sql/macro/part``.
+    """Arguments of a template: functions that read audits, relations and the parts in ``sql/macro/part``.
 
-    `parts` takes the statements of the parts that are read; where it is None, parts are written out.
+    `parts` collects the statements of the parts that are read; if it is None, parts are written inline.
     """
 
     def use(part: str, **arguments: str) -> str:
@@ -129,12 +134,12 @@ def _given(parts: dict[str, str] | None) -> dict[str, object]:
 
 
 def _relation(given: str) -> str:
-    """What stands after FROM for a relation that a part is given: a name as text, or a parameter with one."""
+    """SQL text after FROM for the relation given to a part: a name as text, or a parameter with a name."""
     return given[1:-1] if given.startswith("'") else f"query_table({given})"
 
 
 def generated() -> dict[str, str]:
-    """Text of the files below ``sql/`` that are made from others, by name."""
+    """Texts of the generated files below ``sql/``, by name."""
     plain = {name: _columns(name) for name, template in bindings().items() if template == _PLAIN_TEMPLATE}
     return {
         "install.sql": templates.render("macro/install.sql.j2", statements=installed()),
@@ -144,7 +149,7 @@ def generated() -> dict[str, str]:
 
 
 class _Explicit(DuckDBGenerator):
-    """Writes where NULL stands in every order, for users may change DuckDB's default."""
+    """Writes the place of NULL in every order, because users may change DuckDB's default."""
 
     TYPE_MAPPING = {**DuckDBGenerator.TYPE_MAPPING, exp.DataType.Type.INT128: "HUGEINT"}  # noqa: RUF012
 
@@ -156,12 +161,12 @@ class _Explicit(DuckDBGenerator):
 
 
 def _body(audit: str, **relations: str) -> str:
-    """An audit for every sensitive column; keywords say what stands for the relations that it reads."""
+    """An audit for every sensitive column; keywords replace the relations that it reads."""
     return for_every_attribute(templates.read(headers.audit_file(audit)), relations)
 
 
 def _plain(audit: str, **relations: str) -> str:
-    """An audit as it is written; keywords say what stands for the relations that it reads."""
+    """An audit as it is written; keywords replace the relations that it reads."""
     text = headers.split(templates.read(headers.audit_file(audit)))[1]
     for name, other in relations.items():
         text = re.sub(rf"\b(FROM|JOIN) {name}\b(?! AS)", rf"\1 {name} AS {name}", text)
@@ -179,19 +184,16 @@ def _columns(audit: str) -> list[str]:
 
 
 def _reads_values(audit: str) -> bool:
-    """Tell whether an audit looks at the values of class_member, or only at its classes."""
+    """Tell whether an audit reads the values of class_member, or only the classes."""
     query = _query(templates.read(f"audit/{audit}.sql"))
     return any(column.name == "value" for column in query.find_all(exp.Column))
 
 
 def for_every_attribute(body: str, relations: Mapping[str, str] | None = None) -> str:
-    """Audit of several sensitive columns at once, from the audit of one.
+    """Audit of several sensitive columns, from the audit of one; ValueError if the module's rules are broken.
 
-    The same SELECT (CTEs, joins with ON, no nested SELECT; else ValueError) over relations that have a
-    column ``attribute``, which comes first in its result; some relations under another name. A CTE
-    that gets another name is left out: its rows are there already. ``tree`` has no attribute: all columns
-    share it. Classes of different attributes must be different, so a window or join within a class needs
-    no more.
+    The relations and the result have a column ``attribute``; `relations` renames some relations. A CTE under
+    a new name is left out, because its rows already exist.
     """
     query = _query(body)
     for cte in query.ctes:
@@ -214,7 +216,7 @@ def for_every_attribute(body: str, relations: Mapping[str, str] | None = None) -
 
 
 def _spread(query: exp.Expr, plain: set[str]) -> bool:
-    """Add the attribute to one SELECT or UNION; tell whether it reads a relation that has one."""
+    """Add the attribute to one SELECT or UNION; tell whether it reads a relation with an attribute."""
     if isinstance(query, exp.SetOperation):
         return any([_spread(query.left, plain), _spread(query.right, plain)])
     if not isinstance(query, exp.Select) or any(query.find_all(exp.Subquery)):
@@ -233,7 +235,7 @@ def _spread(query: exp.Expr, plain: set[str]) -> bool:
 
 
 def _join(query: exp.Select, plain: set[str]) -> str | None:
-    """Join all relations that have an attribute on it; return the name of the first of them."""
+    """Join all relations with an attribute on it; return the name of the first relation."""
     joins: Sequence[exp.Join] = query.args.get("joins") or []
     first: str | None = None
     for place, source in enumerate([query.args["from_"].this, *(join.this for join in joins)]):
@@ -256,7 +258,7 @@ def _aggregates(projection: exp.Expr) -> bool:
 
 
 def _partition(query: exp.Select, first: str) -> None:
-    """Add the attribute to the partition of every window that is not within a class."""
+    """Add the attribute to the partition of every window, except windows within a class."""
     named = query.args.get("windows") or []
     windows = [*named, *(inline for part in query.expressions for inline in part.find_all(exp.Window))]
     for window in windows:
@@ -268,10 +270,10 @@ def _partition(query: exp.Select, first: str) -> None:
 
 
 def _look_up(query: exp.Select) -> None:
-    """Read `_LOOKED_UP_CTES` for each row of the relation that they are joined to.
+    """Read `_LOOKED_UP_CTES` by a subquery for each row of the relation that they are joined to.
 
-    DuckDB takes them for the larger side of the join, whose few rows one thread then goes through. What a
-    subquery finds is always the side that is kept in memory. Its columns are the fields of one column.
+    In a join DuckDB takes such a CTE for the larger side, and one thread goes through its few rows. The
+    result of a subquery is always the side kept in memory. Its columns become fields of one column.
     """
     for select in list(query.find_all(exp.Select)):
         for join in list(select.args.get("joins") or []):
@@ -286,7 +288,7 @@ def _look_up(query: exp.Select) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Write the generated files, or with ``--check`` tell which of them are stale.
 
-    Returns 0; 1 when a file is stale, 2 for other arguments.
+    Returns 0; 1 if a file is stale, 2 for other arguments.
     """
     if arguments and list(arguments) != ["--check"]:
         sys.stderr.write("usage: python -m duckanon.audits.macros [--check]\n")

@@ -1,7 +1,7 @@
-"""Audit of some classes of a table, where the whole table is known by the frequency of each value.
+"""Audit of some classes of a table, given the frequency of each value in the whole table.
 
 The statement is that of every audit, `sql/audit_bind/report.sql.j2`. Only the CTEs `domain` and `total`,
-which count values in the whole table, are replaced by a relation that holds these counts.
+which count values in the whole table, are replaced by a relation with these counts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FEW_VALUES = "audit/fast/few_values/t_closeness_ordered.sql"
 """The text of ordered distances that counts values first."""
 
 _OF_THE_TABLE = ("domain", "total")
-"""CTEs of the texts of t-closeness that count in the whole table."""
+"""CTEs of the texts of t-closeness that count values in the whole table."""
 
 
 def part_sql(
@@ -34,26 +34,10 @@ def part_sql(
     *,
     k: int | None,
 ) -> str:
-    """Statement that gives the rows of a report for the classes in a relation.
+    """Statement in DuckDB's SQL for the rows of a report on the classes in `relation` (SQL text after FROM).
 
-    Parameters
-    ----------
-    relation : str
-        Text after FROM: all records of some classes.
-    quasi_identifiers : sequence of str
-        Its columns that make a class.
-    columns : sequence of AuditColumn
-        What is asked of its sensitive columns; no distance is hierarchical.
-    domains : sequence of str
-        Name of a relation (value, records) of the whole table for each of them; empty where the relation is
-        the whole table.
-    k : int or None
-        Least size of a class.
-
-    Returns
-    -------
-    str
-        DuckDB's SQL, for columns of text without a collation. Over an empty relation it is an error.
+    No distance may be hierarchical, and no text may have a collation. `domains` names a relation (value,
+    records) of the whole table for each column; empty if `relation` is the whole table. No rows are an error.
     """
     closeness = [
         _against(domain, column.distance) for domain, column in zip(domains, columns, strict=bool(domains))
@@ -66,7 +50,7 @@ def part_sql(
 
 
 def _against(domain: str, distance: str) -> str:
-    """Text of t-closeness that takes the whole table from a relation (value, records)."""
+    """Text of t-closeness with the whole table given by a relation (value, records)."""
     name = f"t_closeness_{distance}"
     _, text = split(templates.read(FEW_VALUES if distance == "ordered" else audit_file(name)))
     query = sqlglot.parse_one(text, read="duckdb")

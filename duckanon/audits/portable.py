@@ -1,8 +1,8 @@
 """The audits as text for other engines, so that an auditor can run them where the data are.
 
-The files of ``sql/audit`` are written in the part of SQL that DuckDB, PostgreSQL and Spark share. sqlglot
-writes them in the other dialects; what it leaves as DuckDB has it is rewritten here. Where an audit has a
-faster text with the same rows, for all engines or for one, that text stands in ``sql/audit/fast``.
+The files of ``sql/audit`` use the part of SQL that DuckDB, PostgreSQL and Spark share. sqlglot translates
+them to the other dialects; expressions that sqlglot leaves in DuckDB's form are rewritten here.
+``sql/audit/fast`` has faster texts with the same rows, for all engines or for one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ENGINES: tuple[Engine, ...] = get_args(Engine)
 DIFFERENCES: Mapping[tuple[str, Engine], str] = {
     ("l_diversity", "postgres"): "recursive_c is a JSONB object with l as text for its keys: there is no MAP",
 }
-"""Audits that another engine does not take or answer just as DuckDB does, and in what it differs."""
+"""Audits that another engine rejects or answers differently from DuckDB, and the difference."""
 
 
 def audit_sql(name: str, engine: Engine = "duckdb") -> str:
@@ -55,7 +55,7 @@ def audit_sql(name: str, engine: Engine = "duckdb") -> str:
     -----
     Integers of 128 bits are ``DECIMAL(38, 0)`` on the other engines: exact, and an overflow is an error; on
     Spark only in ANSI mode, the default since Spark 4. The text has no guards: over an empty relation it
-    gives no row or NULL. `DIFFERENCES` lists what an engine wants or answers in another form.
+    gives no row or NULL. `DIFFERENCES` lists the audits that an engine rejects or answers differently.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def _check(what: str, name: str, known: tuple[str, ...]) -> None:
 
 
 def _wide_integer(node: exp.Expr) -> exp.Expr:
-    """Write integers of 128 bits as decimals: sqlglot leaves INT128, which only DuckDB knows."""
+    """Write integers of 128 bits as decimals; sqlglot keeps INT128, which only DuckDB knows."""
     if isinstance(node, exp.DataType) and node.this is exp.DataType.Type.INT128:
         return exp.DataType.build("DECIMAL(38, 0)")
     return node
@@ -110,14 +110,14 @@ def _json_for_map(node: exp.Expr) -> exp.Expr:
 
 
 def _series(node: exp.Expr) -> exp.Expr:
-    """Write a series without unnest: in PostgreSQL it is rows, not a list."""
+    """Write a series without unnest: in PostgreSQL a series is rows, not a list."""
     if isinstance(node, exp.Explode | exp.Unnest) and isinstance(node.this, exp.GenerateSeries):
         return node.this
     return node
 
 
 def _wide_place(node: exp.Expr) -> exp.Expr:
-    """Write row numbers and ranks as BIGINT, which DuckDB has: on Spark they are INT, and so is a product."""
+    """Write row numbers and ranks as BIGINT, as in DuckDB; on Spark they, and their products, are INT."""
     places = exp.RowNumber | exp.Rank | exp.DenseRank
     if isinstance(node, exp.Window) and isinstance(node.this, places):
         return exp.cast(node, exp.DataType.Type.BIGINT)

@@ -23,7 +23,7 @@ _VALUE_MAX_CHARACTERS = 500
 
 _NUMBERS = frozenset({"threshold", "value", "classes", "violations", "records", "class_size"})
 
-# Text and lines take the colour of the page, badges bring their own, so that it reads on light and dark.
+# Text and lines take the colour of the page, and badges have their own, for light and dark pages.
 _STYLE = (
     ".duckanon-report{overflow-x:auto}"
     ".duckanon-report table{border-collapse:collapse}"
@@ -46,13 +46,13 @@ class Measure:
     measure : str
         Name of the measure, for example ``t_closeness``.
     attribute : str or None
-        Sensitive column it speaks about.
+        Sensitive column of the measure.
     threshold : Decimal, int, float or None
-        What the policy asks for; None when the measure is reported, not judged.
+        Threshold of the policy; None if the measure is reported, not judged.
     value : float or None
-        What the release has: its smallest k or l, its largest EMD.
+        Value of the release: its smallest k or l, or its largest EMD.
     classes : int
-        Equivalence classes of the relation, whatever the measure speaks about.
+        Equivalence classes of the relation, the same number for every measure.
     violations : int or None
         Classes that break the threshold.
     records : int or None
@@ -82,11 +82,11 @@ class Violation:
     Attributes
     ----------
     measure, attribute : str
-        What is broken; attribute is None for k.
+        The violated measure; attribute is None for k.
     class_values : dict
         Released quasi-identifier values of the class as text, None for NULL.
     class_size : int
-        Its records.
+        Number of its records.
     value : float
         Its own k, l or EMD.
     """
@@ -124,7 +124,7 @@ class Report:
     warnings : tuple of str
         What the reader must know beyond the verdicts.
     plan : str or None
-        Which method made the release, and why it was picked; None where a relation was only audited.
+        Method of the release, and the reason for it; None if a relation was only audited.
     evidence : dict or None
         Record of the audit, if it was requested: ``policy``, ``policy_hash``, ``fingerprint`` of the rows,
         versions of the programs, ``audited_at``.
@@ -154,7 +154,7 @@ class Report:
         return any(measure.passed is False for measure in self.measures)
 
     def extended(self, measures: tuple[Measure, ...], warnings: tuple[str, ...], plan: str) -> Report:
-        """Return the same report with more measures and warnings at its end, and the plan of the release."""
+        """Return the report with more measures and warnings at its end, and the plan of the release."""
         together = self.measures + measures, self.warnings + warnings
         return replace(self, measures=together[0], warnings=together[1], plan=plan)
 
@@ -230,7 +230,7 @@ def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list
 def shown(value: object) -> str:
     """Text of one cell, in one legible line.
 
-    Six digits after the point, no needless zeros, blank for None.
+    Six digits after the point, no trailing zeros, blank for None.
     """
     if value is None:
         return ""
@@ -248,7 +248,7 @@ def shown(value: object) -> str:
 
 
 def _distinct_row(measure: Measure) -> tuple[Any, ...]:
-    """Return the row of a measure; a value that breaks its threshold does not look equal to it."""
+    """Return the row of a measure, with a violating value that looks different from its threshold."""
     row = measure.row()
     if measure.passed is not False or shown(measure.value) != shown(measure.threshold):
         return row
@@ -276,14 +276,14 @@ def _cells(columns: Sequence[str], row: Sequence[object]) -> list[str]:
 
 
 def _badge(passed: object) -> str:
-    """Verdict as a word on a colour."""
+    """Verdict as a word on a coloured background."""
     if passed is None:
         return '<span class="unjudged">not judged</span>'
     return '<span class="passed">passed</span>' if passed else '<span class="violated">violated</span>'
 
 
 def _finite(value: object) -> object:
-    """Return plain data in which infinity and NaN, which JSON does not know, are text."""
+    """Return plain data with text for infinity and NaN, which JSON lacks."""
     if isinstance(value, dict):
         return {name: _finite(part) for name, part in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""AUDIT of any table, view or file by the policy that is given."""
+"""Audit of any table, view or file by a given policy."""
 
 from __future__ import annotations
 
@@ -45,11 +45,10 @@ def audit_relation(
     roles: Roles | None = None,
     evidence: bool = False,
 ) -> Report:
-    """Audit of any relation (what stands after FROM) by a policy.
+    """Audit of any relation (SQL text after FROM) by a policy; SourceError if it is unreadable or empty.
 
-    Warnings name the columns that are not audited, and say how many records are unique on them. Evidence,
-    of what was asked of which rows, takes a sort of all rows. SourceError if the relation cannot be read or
-    is empty.
+    Warnings name the unaudited columns and count the records that are unique in them. Evidence takes a sort
+    of all rows.
     """
     stage, roles = f"audit of {name}", roles or roles_of(policy)
     policy = policy.audited() if isinstance(policy, Policy) else policy
@@ -69,9 +68,9 @@ def audit_relation(
 
 
 def kept_relation(con: duckdb.DuckDBPyConnection, relation: str, policy: AuditPolicy, stage: str) -> str:
-    """Relation, as SQL text, without the records that are suppressed by the mark of the policy.
+    """Relation, as SQL text, without the records that carry the policy's mark of suppression.
 
-    SourceError where all records are: an audit of nothing is no pass.
+    SourceError if all records carry the mark, because an audit of no record must not pass.
     """
     if policy.suppressed is None:
         return relation
@@ -87,7 +86,7 @@ def kept_relation(con: duckdb.DuckDBPyConnection, relation: str, policy: AuditPo
 
 
 _MARKS = ("*", "**", "NA", "N/A", "NULL", "?", "-")
-"""What other tools write for the quasi-identifiers of a suppressed record."""
+"""Values that other tools write for the quasi-identifiers of a suppressed record."""
 
 
 def _with_suppressed(
@@ -98,7 +97,7 @@ def _with_suppressed(
     policy: AuditPolicy,
     stage: str,
 ) -> Report:
-    """Report with the number of records left out; without the option, a warning of those that look so."""
+    """Report with the number of suppressed records; without the option, a warning of records that look so."""
     quasi = [attribute.name for attribute in attributes if attribute.role is Role.QUASI_IDENTIFIER]
     marks = _MARKS if policy.suppressed is None else (policy.suppressed,)
     query = templates.render("audit_bind/suppressed.sql.j2", relation=relation, columns=quasi, marks=marks)
@@ -107,7 +106,7 @@ def _with_suppressed(
         count, classes = sum(found.values()), report.measures[0].classes
         line = Measure("suppressed_records", None, None, float(count), classes, None, None, None)
         return replace(report, measures=(*report.measures, line))
-    # A missing value is a value of its own; where one column has none, that is no sign of another tool.
+    # NULL is a value of its own. In a single column it is no sign of suppression by another tool.
     suppressed = [
         f"the {count:,} records whose quasi-identifiers all are {mark} count as a class: if they are "
         f"suppressed, leave them out by suppressed = {mark!r} (--suppressed {mark!r} on the command line)"
@@ -118,7 +117,7 @@ def _with_suppressed(
 
 
 def roles_of(policy: AuditPolicy | Policy) -> Roles:
-    """Roles of the columns that an audit does not look at; an AuditPolicy does not know them."""
+    """Roles of the unaudited columns; an AuditPolicy does not have them."""
     return Roles(policy.insensitive, policy.identifiers) if isinstance(policy, Policy) else Roles()
 
 
@@ -131,11 +130,10 @@ def audit_table(con: duckdb.DuckDBPyConnection, name: QualifiedName, options: Op
 def audit_named(
     con: duckdb.DuckDBPyConnection, name: QualifiedName, policy: AuditPolicy | Policy, *, called: str
 ) -> Report:
-    """Audit of a table, view or file by its name, as `audit_relation`.
+    """Audit of a table, view or file by its name, as `audit_relation`; a CSV is read as by `duckanon audit`.
 
-    The rows of all but tables in memory are copied first, see `audit_copied`. A SourceError where a Parquet
-    file that the name stands for states what is not true of them. A CSV is read as `duckanon audit` does:
-    DuckDB alone rounds numbers to the type of its first rows.
+    All but tables in memory are copied first, see `audit_copied`. A SourceError if a Parquet file states
+    falsehoods about its rows. (DuckDB's own CSV reader would round numbers to the type of its first rows.)
     """
     relation, stage = named(name.catalog, name.schema, name.name), f"audit of {called}"
     kind, stored, computed = _found(con, name, stage)
@@ -160,10 +158,10 @@ def audit_copied(
     files: Sequence[Path] = (),
     again: bool,
 ) -> Report:
-    """Audit of a copy of a relation, which no statistics of a file lead astray.
+    """Audit of a copy of a relation, so that false statistics of a file have no effect.
 
-    A SourceError where one of the Parquet files of which the rows are states what is not true of them. With
-    `again` the relation is audited as it stands, too: that it gives other rows each time, its copy hides.
+    A SourceError if a Parquet file of the rows states falsehoods. With `again` the relation itself is
+    audited, too: a copy would hide that it gives other rows each time.
     """
     stage = f"audit of {name}"
     with temporary(con) as workspace:
@@ -181,7 +179,7 @@ def audit_copied(
 def _found(con: duckdb.DuckDBPyConnection, name: QualifiedName, stage: str) -> tuple[str | None, bool, bool]:
     """Kind of a table or view, whether its database is a file, and whether it has computed columns.
 
-    No kind where nothing has the name, as of a file.
+    The kind is None if the name is no table or view, for example a file.
     """
     try:
         target = resolve(con, name)
@@ -199,11 +197,11 @@ def _found(con: duckdb.DuckDBPyConnection, name: QualifiedName, stage: str) -> t
 
 
 _PARQUET = re.compile(r"\.parquet(\?.*)?$", re.IGNORECASE | re.DOTALL)
-"""How a name ends that DuckDB takes for Parquet files; also where a pattern ends in a question mark."""
+"""End of a name that DuckDB reads as Parquet files, also of a pattern with a question mark."""
 
 
 def _files(con: duckdb.DuckDBPyConnection, name: QualifiedName, stage: str) -> list[Path]:
-    """Parquet files of this machine that DuckDB reads for a name, in the order in which it reads them."""
+    """Local Parquet files that DuckDB reads for a name, in the order of reading."""
     if name.schema is not None or not _PARQUET.search(name.name):
         return []
     if lookup(con, resolve(con, name)) is not None:
@@ -223,9 +221,9 @@ def audit_attributes(
     *,
     name: str,
 ) -> Report:
-    """Audit of the columns of a relation whose roles, thresholds and trees are known.
+    """Audit of the columns of a relation with known roles, thresholds and trees.
 
-    A tree (value, level, node) is SQL text, by column. PolicyError if there is no quasi-identifier.
+    A tree (value, level, node) is SQL text, by column. PolicyError without a quasi-identifier.
     """
     quasi = [attribute.name for attribute in attributes if attribute.role is Role.QUASI_IDENTIFIER]
     if not quasi:
@@ -243,32 +241,27 @@ COLUMNS_PER_STATEMENT = 16
 """Sensitive columns of one statement: with 180 in one, DuckDB plans for a minute, and refuses 200."""
 
 CHANGING = "the table holds other rows each time it is read: store it before it is audited"
-"""What is said of a table that parts of one audit do not find alike."""
+"""Error text for a table of which two parts of one audit see different rows."""
 
 
 @dataclass(frozen=True)
 class AuditColumn:
-    """What an audit asks of one sensitive column.
-
-    A measure without t or l is reported, not judged; `l_kind` is distinct, entropy or recursive; `tree` the
-    relation (value, level, node) as SQL text, for hierarchical distance. `few_values` chooses the text of an
-    ordered distance that counts values first, which has the same rows.
-    """
+    """Audit of one sensitive column; without t or l the measure is reported, not judged."""
 
     name: str
     distance: str
     t: Decimal | None = None
     l: Decimal | None = None  # noqa: E741 - l-diversity has this name everywhere
-    l_kind: str = "distinct"
+    l_kind: str = "distinct"  # or entropy, recursive
     c: Decimal | None = None
-    tree: str | None = None
-    few_values: bool = False
+    tree: str | None = None  # relation (value, level, node) as SQL text, for hierarchical distance
+    few_values: bool = False  # whether to count values first (ordered distance); same rows
 
 
 def audit_columns(
     attributes: Sequence[Attribute], policy: AuditPolicy, trees: Mapping[str, str]
 ) -> list[AuditColumn]:
-    """What an audit asks of every sensitive column, in their order."""
+    """Audits of all sensitive columns, in their order."""
     return [
         AuditColumn(
             attribute.name,
@@ -294,10 +287,10 @@ def audit_sql(
     name: str,
     texts: Collection[str] | None = None,
 ) -> Report:
-    """Audit of any relation: verdicts in exact arithmetic, and the worst violating classes.
+    """Audit of any relation: verdicts in exact arithmetic, and the worst violating classes. O(n log n).
 
-    O(n log n) in SQL. `texts` are its columns of text, where the caller knows them. SourceError if a column
-    does not exist, or the relation is empty or fails: never a pass.
+    `texts` are the columns of text, if known. SourceError if a column is missing, or the relation is empty or
+    fails.
     """
     stage = f"audit of {name}"
     if texts is None:
@@ -305,13 +298,13 @@ def audit_sql(
     values: dict[str, object] = {"relation": relation, "texts": texts, "k": k}
     values |= {"qi": list(quasi_identifiers), "rows_of": rows_of}
     parts = list(engine.in_parts(audit_columns, COLUMNS_PER_STATEMENT)) or [()]
-    # Parts of one audit look at the same rows.
+    # All parts of one audit must see the same rows.
     with transaction(con, last=False, whole=False) if len(parts) > 1 else nullcontext():
         measures = _measures(con, values, parts, stage)
         report = Report(name, measures)
         if report.passed or not any(measure.violations for measure in measures):
             return report
-        # The worst class of every measure comes before the second of any: others do not get on the list.
+        # The worst class of every measure comes before the second worst of any, so every measure is listed.
         violated = [measure.attribute for measure in measures if measure.violations][:VIOLATIONS_LISTED]
         columns = [column for column in audit_columns if column.name in violated]
         rows = _worst(con, values, columns, stage)
@@ -324,7 +317,7 @@ def _measures(
     parts: Sequence[Sequence[AuditColumn]],
     stage: str,
 ) -> tuple[Measure, ...]:
-    """Measures of an audit: k, l of every column, t of every column, and those of the classes."""
+    """Measures of an audit: k, l of every column, t of every column, and figures of the classes."""
     sizes, diversity, closeness = set(), [], []
     for part in parts:
         statement = templates.render("audit_bind/report.sql.j2", **values, attributes=list(part))
@@ -344,7 +337,7 @@ def _worst(
     columns: Sequence[AuditColumn],
     stage: str,
 ) -> list[tuple[object, ...]]:
-    """Classes that violate k, or a threshold of some columns, the worst of every measure first."""
+    """Classes that violate k, or a threshold of some columns; the worst of every measure come first."""
     places = {column.name: place for place, column in enumerate(columns)}
     parts = list(engine.in_parts(columns, COLUMNS_PER_STATEMENT)) or [()]
     found: list[tuple[tuple[int, int, int], tuple[object, ...]]] = []

@@ -1,4 +1,4 @@
-"""Columns that no threshold covers: their names, and how many records are unique in them."""
+"""Columns that no threshold covers: their names, and the number of records that are unique in them."""
 
 from __future__ import annotations
 
@@ -28,21 +28,13 @@ COLUMNS_LISTED = 20
 
 @dataclass(frozen=True)
 class Roles:
-    """Roles that a policy gives beyond those that an audit looks at.
+    """Roles of a policy for columns that an audit does not cover."""
 
-    Attributes
-    ----------
-    insensitive : tuple of str or '*'
-        Columns that the policy releases as they are.
-    identifiers : tuple of str
-        Columns that the policy drops.
-    """
-
-    insensitive: tuple[str, ...] | Literal["*"] = ()
-    identifiers: tuple[str, ...] = ()
+    insensitive: tuple[str, ...] | Literal["*"] = ()  # released unchanged
+    identifiers: tuple[str, ...] = ()  # dropped
 
     def of(self, column: str) -> Role | None:
-        """Return the role of a column that is not audited; None where the policy does not know it."""
+        """Return the role of an unaudited column; None if the policy does not name it."""
         if fold(column) in map(fold, self.identifiers):
             return Role.IDENTIFIER
         if self.insensitive == "*" or fold(column) in map(fold, self.insensitive):
@@ -51,7 +43,7 @@ class Roles:
 
 
 def unaudited(columns: Iterable[str], attributes: Sequence[Attribute]) -> list[str]:
-    """Columns that an audit does not look at, in the order of the table."""
+    """Columns that an audit does not cover, in the order of the table."""
     looked_at = {fold(one.name) for one in attributes}
     return [name for name in columns if fold(name) not in looked_at]
 
@@ -64,9 +56,9 @@ def unique_records(
     texts: Collection[str],
     stage: str,
 ) -> tuple[int, int]:
-    """Number of records, and of those whose values in some columns no other record has. O(n) in SQL.
+    """Number of records, and of records that are unique in some columns, by sql/audit/uniqueness.sql. O(n).
 
-    By sql/audit/uniqueness.sql; `texts` are the columns of text, `stage` is named in errors.
+    `texts` are the columns of text; errors name `stage`.
     """
     query = templates.render(
         "audit_bind/uniqueness.sql.j2", relation=relation, columns=list(columns), texts=texts
@@ -86,7 +78,7 @@ def warnings_of(
 ) -> tuple[str, ...]:
     """Warnings about columns that the audit does not cover; none if it covers all columns.
 
-    `columns` are name and type of all columns of the relation.
+    `columns` are names and types of all columns of the relation.
     """
     left = unaudited([name for name, _ in columns], attributes)
     if not left:
@@ -102,13 +94,13 @@ def warnings_of(
 
 
 def _named(name: str) -> str:
-    """Return a name that stays one name in a list: quoted as in SQL where it is not plainly one."""
+    """Return a name for a list: quoted as in SQL unless it is one plain word."""
     text = legible(name)
     return text if _PLAIN_NAME.fullmatch(text) else ident(text)
 
 
 def warning_of(left: Sequence[str], columns: int, records: int, alone: int, roles: Roles) -> str:
-    """One-line warning that names the columns without audit; `alone` records are unique in them."""
+    """One-line warning with the names of the unaudited columns; `alone` records are unique in them."""
     named = [
         f"{_named(name)} ({role.value})" if (role := roles.of(name)) else _named(name)
         for name in left[:COLUMNS_LISTED]

@@ -1,1 +1,1 @@
-"""All that is asked of DuckDB: SQL is run, rows are read, files are written, and all of it can be stopped."""
+"""Access to DuckDB: run SQL, read rows, write files, and stop any of these."""

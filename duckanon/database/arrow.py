@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def numbers(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
-    """Numbers of an Arrow column for numpy: whole ones without NULL, or floats with NaN for NULL.
+    """Numbers of an Arrow column for numpy: integers without NULL, or floats with NaN for NULL.
 
-    Read only, and not copied, where one chunk has no NULL. A ValueError where a whole number is NULL, or
-    these are no numbers.
+    Read-only. One chunk without NULL is not copied. ValueError if an integer is NULL or the type is no
+    number.
     """
     whole = pa.types.is_integer(column.type)
     if not (whole or pa.types.is_floating(column.type)):
@@ -36,7 +36,7 @@ def numbers(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
 
 
 def _plain(chunk: pa.Array) -> npt.NDArray[Any]:
-    """Return the numbers of one array of at least one."""
+    """Numbers of one array with at least one row."""
     validity, data = chunk.buffers()
     dtype = np.dtype(chunk.type.to_pandas_dtype())
     values = np.frombuffer(data, dtype, len(chunk), chunk.offset * dtype.itemsize)

@@ -1,8 +1,8 @@
-"""The blocks of a DuckDB file: where it ends, and what lies in blocks that no table uses.
+"""The blocks of a DuckDB file: where the file ends, and what lies in blocks that no table uses.
 
-A file begins with three pages of 4,096 bytes: the main header and two headers of the database, of which the
-one with the larger number of iterations counts. Blocks follow. The header gives their size, their number and
-the place of the list of free ones. No query reads what is behind the last block or in a free one.
+A file begins with three pages of 4,096 bytes: the main header and two headers of the database. The header
+with the larger number of iterations is valid. Blocks follow. The header gives the size and the number of the
+blocks and the place of the list of free blocks. No query reads a free block or bytes behind the last block.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ _BLOCK = 2**56 - 1
 
 @dataclass(frozen=True)
 class Room:
-    """What lies in a file beside the blocks in use."""
+    """Bytes of a file outside the blocks in use."""
 
     behind: int  # bytes behind the last block
-    free: tuple[int, ...]  # where a free block begins that is in the file
+    free: tuple[int, ...]  # byte at which each free block inside the file begins
     size: int  # bytes of a block
 
 
 def room(path: Path) -> Room:
-    """What lies in a file beside the blocks in use; a ValueError where they cannot be told.
+    """Bytes of a file outside the blocks in use; ValueError if the headers do not tell.
 
-    DuckDB has opened it, so that its headers are whole, and nothing is being written to it. A free block at
-    the end may be missing in the file.
+    DuckDB has opened the file, so its headers are whole; nobody writes to it. The file may end before a free
+    block.
     """
     end = path.stat().st_size
     with path.open("rb") as file:
@@ -72,7 +72,7 @@ def room(path: Path) -> Room:
 
 
 def strange_headers(path: Path) -> Iterator[str]:
-    """Tell what the pages in front of the blocks hold that DuckDB does not write for EXPORT."""
+    """Tell which bytes of the first three pages EXPORT would not have written."""
     with path.open("rb") as file:
         pages = [file.read(_PAGE_BYTES) for _ in range(3)]
     first = pages[0]
@@ -88,13 +88,13 @@ def strange_headers(path: Path) -> Iterator[str]:
 
 
 def filled(path: Path, space: Room) -> int:
-    """Number of free blocks that hold something: none in a file that EXPORT wrote."""
+    """Number of free blocks that hold something; 0 in a file that EXPORT wrote."""
     with path.open("rb") as file:
         return sum(any(_at(file, start, space.size)) for start in space.free)
 
 
 def clear(path: Path) -> None:
-    """Empty the free blocks of a file that nobody has open."""
+    """Overwrite the free blocks of a file that nobody has open with zeros."""
     space = room(path)
     with path.open("r+b") as file:
         for start in space.free:
@@ -114,7 +114,7 @@ def _free(file: BinaryIO, pointer: int, count: int, size: int) -> list[int]:
 
 
 def _words(file: BinaryIO, pointer: int, count: int, size: int) -> Iterator[int]:
-    """Words of the metadata from a pointer on, piece after piece."""
+    """Words of the metadata from a pointer on, page after page."""
     length = (size - _CHECKSUM_BYTES) // _PIECES // _CHECKSUM_BYTES * _CHECKSUM_BYTES
     for _ in range(_PIECES * count):
         if pointer & _BLOCK >= count:

@@ -1,4 +1,4 @@
-"""CSV files: in which order day, month and year stand in the dates of a column."""
+"""The order of day, month and year in the dates of a CSV column."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _PART = re.compile("%[dmyY]")
 
 
 def year_first(written: str | None) -> bool:
-    """Whether a format begins with the year in four digits; nobody writes the day before the month then."""
+    """Whether a format begins with the year in four digits: then the month always comes before the day."""
     return written is None or written.startswith("%Y")
 
 
 def with_order(written: str | None, stated: str) -> str | None:
-    """Format of timestamps whose dates are written as stated; one that begins with the year is kept.
+    """Format of timestamps with the stated format of dates; a format that begins with the year is kept.
 
     >>> with_order("%d.%m.%Y %H:%M:%S", "%m.%d.%Y")
     '%m.%d.%Y %H:%M:%S'
@@ -37,9 +37,9 @@ def with_order(written: str | None, stated: str) -> str | None:
 def other_orders(
     con: duckdb.DuckDBPyConnection, stage: str, texts: str, column: str, written: str | None
 ) -> list[str]:
-    """Formats by which all texts of a column are dates, some other ones: the format found comes first.
+    """Formats that read all texts of a column as dates, some differently; first the format that was found.
 
-    Empty where there is one order only. `texts` is the relation of which every column is a text.
+    Empty if all formats agree. `texts` is a relation in which every column is text.
     """
     if written is None or len(_PART.findall(written)) != 3:
         return []
@@ -47,7 +47,7 @@ def other_orders(
     orders = [
         order
         for order in itertools.permutations(parts)
-        # A year of four digits stands at the end or, see above, in front.
+        # A year of four digits stands at the end, or in front (see `year_first`).
         if order != tuple(parts) and ("%Y" not in order or order[2] == "%Y") and order[1] != "%y"
     ]
     formats = [_written(written, order) for order in orders]
@@ -60,7 +60,7 @@ def other_orders(
 
 
 def ambiguous(stage: str, column: str, orders: Sequence[str]) -> SourceError:
-    """The error that names the formats."""
+    """The error that names the possible formats."""
     choice = " or ".join(repr(order.partition(" ")[0]) for order in orders)
     return SourceError(
         f"{stage}: the dates in column {column!r} can be read in {len(orders)} ways: say which by "

@@ -1,4 +1,10 @@
-"""CSV files: find once how a file is written, and give a column a type only where no value is lost."""
+"""Read CSV files: find the dialect once, and give a column a type only if no value is lost.
+
+A column keeps the type that DuckDB finds in the first 20,480 rows if DuckDB writes every value back as the
+file has it. Later rows may widen the type. Numbers with equally many digits after the point are DECIMAL, as
+are numbers that DOUBLE does not distinguish. Codes with leading zeros stay text, and so do all other columns,
+except `typed` columns, whose values need an order.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +29,7 @@ if TYPE_CHECKING:
 _NUMBERS = ("BIGINT", "HUGEINT", "DOUBLE")
 _TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
 _WIDER_TYPES = {"BIGINT": "DOUBLE", "HUGEINT": "DOUBLE", "DATE": "TIMESTAMP", "TIME": "VARCHAR"}
-"""Type of a column by the type of its first rows, where that type would cut values of later rows."""
+"""Wider type for the type of the first rows of a column, if that type could cut values of later rows."""
 
 _DECIMAL_DIGITS = 38
 """Digits of the widest DECIMAL."""
@@ -41,12 +47,12 @@ _COUNTS_PER_STATEMENT = 16
 """Columns whose different values one statement counts."""
 
 _COLUMNS_PER_STATEMENT = 100
-"""Columns whose texts one statement looks at: DuckDB plans it in the square of their number."""
+"""Columns whose texts one statement looks at: planning time grows with the square of their number."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What a user says of the CSV files that a command reads: how dates stand there, what means NULL."""
+    """What a user states about the CSV files of a command: the order of dates, and the marks of NULL."""
 
     date_format: str | None = None
     nulls: tuple[str, ...] = ()
@@ -58,7 +64,7 @@ AS_FOUND = Reading()
 
 @dataclass(frozen=True)
 class _Form:
-    """How a CSV is written, and the types of its columns."""
+    """The dialect of a CSV file, and the types of its columns."""
 
     path: Path
     delimiter: str
@@ -70,7 +76,7 @@ class _Form:
     timestamp_format: str | None
     columns: tuple[tuple[str, str], ...]
     nulls: tuple[str, ...] = ()
-    ordered: bool = False  # whether the user says in which order day, month and year stand
+    ordered: bool = False  # whether the user states the order of day, month and year
 
     @property
     def stage(self) -> str:
@@ -78,26 +84,26 @@ class _Form:
         return f"file {str(self.path)!r}"
 
     def typed(self, types: Mapping[str, str]) -> _Form:
-        """Return the form with types by column; a column without one is text."""
+        """Return the form with the given types by column; a column without a type is text."""
         return replace(self, columns=tuple((name, types.get(name, "VARCHAR")) for name, _ in self.columns))
 
     def format_of(self, kind: str) -> str | None:
-        """How dates or timestamps, a type of columns, are written; None where a cast reads them."""
+        """Format of a type of dates or timestamps; None if a cast reads them."""
         return {"DATE": self.date_format, "TIME": None}.get(kind, self.timestamp_format)
 
     def relation(self, *, header: bool = True) -> str:
-        """Return what stands after FROM."""
+        """Return the SQL text after FROM."""
         return templates.render("files/csv_form.sql.j2:csv", form=self, header=header).strip()
 
 
 @dataclass(frozen=True)
 class Csv:
-    """A CSV file as it is read, and the columns whose values are not written as DuckDB would write them."""
+    """A CSV file as it is read, and the columns whose values DuckDB would write in another way."""
 
-    relation: str  # what stands after FROM
-    texts: str  # the same, every column a text
+    relation: str  # SQL text after FROM
+    texts: str  # the same with every column as text
     rewritten: Mapping[str, Rewritten] = field(default_factory=dict)
-    unnamed: tuple[str, ...] = ()  # columns without a name in the header, as DuckDB calls them
+    unnamed: tuple[str, ...] = ()  # columns without a name in the header, by DuckDB's name
 
 
 @dataclass(frozen=True)
@@ -106,7 +112,7 @@ class Rewritten:
 
     type: str
     format: str | None
-    texts: str = ""  # temporary table of `written`: how each value stands in the file
+    texts: str = ""  # temporary table of `written`: the text of each value in the file
 
 
 def read_csv(
@@ -117,14 +123,10 @@ def read_csv(
     typed: Iterable[str] | None = None,
     reading: Reading = AS_FOUND,
 ) -> Csv:
-    """CSV file with a header. O(rows); a second scan reads columns that DuckDB would write in another way.
+    """CSV file with a header. O(rows); columns that DuckDB would write in another way take a second scan.
 
-    A column keeps the type that DuckDB finds in the first 20,480 rows where DuckDB writes every value back as
-    it stands. Later rows may widen the type. Numbers with equally many digits after the point are DECIMAL.
-    Other columns are text, except columns `typed` (None: all), whose values need an order. Codes with leading
-    zeros stay text. Numbers that DOUBLE does not keep apart are DECIMAL. Two texts of a column `apart` never
-    become one value, as 1 and 1.0 would: where no type keeps them apart, the column stays text, with a
-    DuckanonWarning. SourceError where the dates of a column `typed` can be read in two ways.
+    Two texts of a column in `apart`, as 1 and 1.0, never become one value: the column stays text, with a
+    DuckanonWarning. `typed` None means all. SourceError if dates of a `typed` column are ambiguous.
     """
     check_encoding(path)
     kept = {fold(name) for name in apart}
@@ -133,7 +135,7 @@ def read_csv(
     unnamed = _check_header(con, form)
     _warn_of_one_column(con, form)
     form, exact = _exact(con, form)
-    # 0.0 and -0.0 come back as they stand, and are one value.
+    # DuckDB writes 0.0 and -0.0 back as the file has them, although they are one value.
     exact -= {name for name, kind in form.columns if kind == "DOUBLE" and fold(name) in kept}
     types = {name: kind for name, kind in form.columns if name in exact}
     inexact = [(name, kind) for name, kind in form.columns if kind != "VARCHAR" and name not in exact]
@@ -168,9 +170,9 @@ def read_csv(
 
 
 def written(con: duckdb.DuckDBPyConnection, csv: Csv, columns: Iterable[str]) -> dict[str, Rewritten]:
-    """Make a temporary table (value as DuckDB writes it, text of the file) of every column that needs one.
+    """Make a temporary table (value as DuckDB writes it, text of the file) for every column that needs it.
 
-    Of several texts of one value it has the shortest, with a DuckanonWarning.
+    If one value has several texts, the table has the shortest; a DuckanonWarning says so.
     """
     asked = {fold(name) for name in columns}
     made = {}
@@ -195,7 +197,7 @@ def written(con: duckdb.DuckDBPyConnection, csv: Csv, columns: Iterable[str]) ->
 def _stated(
     con: duckdb.DuckDBPyConnection, path: Path, reading: Reading, needed: Iterable[str] | None
 ) -> _Form:
-    """Find how a file is written. The stated format of dates is used unless the dates begin with the year."""
+    """Find the dialect of a file. The stated format of dates is used unless dates begin with the year."""
     found = _sniffed(con, path, replace(reading, date_format=None))
     dates = {name for name, kind in found.columns if kind == "DATE"}
     stated = reading.date_format
@@ -213,7 +215,7 @@ def _stated(
 
 
 def _sniffed(con: duckdb.DuckDBPyConnection, path: Path, reading: Reading) -> _Form:
-    """Find how a file is written, without taking records for comments."""
+    """Find the dialect of a file, without taking records for comments."""
     form = _sniff(con, path, reading, plain=False)
     if not form.comment:
         return form
@@ -231,9 +233,9 @@ def _sniffed(con: duckdb.DuckDBPyConnection, path: Path, reading: Reading) -> _F
 
 
 def _sniff(con: duckdb.DuckDBPyConnection, path: Path, reading: Reading, *, plain: bool) -> _Form:
-    """Find how a file is written; single quotes are quotes where the file cannot be read in another way.
+    """Find the dialect of a file; single quotes delimit values only if no other dialect reads the file.
 
-    pandas, R and spreadsheets take it for a part of the value, which is then another one than without it.
+    pandas, R and spreadsheets take a single quote for a part of the value.
     """
     form = _dialect(con, path, reading, plain=plain)
     if form.quote != "'":
@@ -253,7 +255,7 @@ def _sniff(con: duckdb.DuckDBPyConnection, path: Path, reading: Reading, *, plai
 def _dialect(
     con: duckdb.DuckDBPyConnection, path: Path, reading: Reading, *, plain: bool, quote: str | None = None
 ) -> _Form:
-    # To try each quote with each escape is most of the work: of 10,000 columns 2 of 2.3 seconds.
+    # Trying each quote with each escape takes most of the time: 2 of 2.3 seconds for 10,000 columns.
     query = templates.render(
         "files/csv_form.sql.j2:sniff",
         path=path,
@@ -268,7 +270,7 @@ def _dialect(
     # BIGNUM becomes text: no number type of a release holds so many digits.
     kinds = ((column["name"], column["type"]) for column in dialect[7])
     columns = tuple((name, "VARCHAR" if kind == "BIGNUM" else kind) for name, kind in kinds)
-    # A cast reads dates that begin with the year, 2020-1-2 and 2020/01/02; a format is that of all columns.
+    # A cast reads dates that begin with the year (2020-1-2, 2020/01/02). A format would apply to all columns.
     date_format, timestamp_format = (None if csv_dates.year_first(one) else one for one in dialect[5:7])
     return _Form(
         path, delimiter, quote, escape or quote, comment, dialect[4], date_format, timestamp_format, columns,
@@ -277,10 +279,10 @@ def _dialect(
 
 
 def _has_quotes(path: Path) -> bool:
-    """Whether a quote that DuckDB knows stands in the rows from which it learns how a file is written."""
+    """Whether the rows from which DuckDB learns the dialect contain a quote that DuckDB knows."""
     lines = 0
     with path.open("rb") as file:
-        # Twice as many lines as rows, for those that it skips.
+        # DuckDB skips some lines, so twice as many lines as rows are read.
         while lines <= 2 * _SNIFFED_ROWS and (part := file.read(_BYTES_PER_READ)):
             if b'"' in part or b"'" in part:
                 return True
@@ -289,7 +291,7 @@ def _has_quotes(path: Path) -> bool:
 
 
 def _check_header(con: duckdb.DuckDBPyConnection, form: _Form) -> tuple[str, ...]:
-    """Return the columns that have no name, with a DuckanonWarning; raise where two have one."""
+    """Return columns without a name, with a DuckanonWarning; raise if two columns have the same name."""
     query = templates.render("relation.sql.j2:rows", relation=form.typed({}).relation(header=False), limit=1)
     header = next(iter(engine.rows(con, query, form.stage, error=SourceError)), ())
     if any("\0" in name for name in header if name):
@@ -307,7 +309,7 @@ def _check_header(con: duckdb.DuckDBPyConnection, form: _Form) -> tuple[str, ...
 
 
 def _warn_of_one_column(con: duckdb.DuckDBPyConnection, form: _Form) -> None:
-    """Warn of a file with one column whose header holds a delimiter: say why DuckDB did not split it."""
+    """Warn of a file with one column whose header contains a delimiter; say why DuckDB did not split it."""
     ((name, _), *others) = form.columns
     delimiter = next((sign for sign in DELIMITERS if sign in name and sign != form.delimiter), None)
     if others or delimiter is None:
@@ -323,7 +325,7 @@ def _warn_of_one_column(con: duckdb.DuckDBPyConnection, form: _Form) -> None:
 
 
 def _warn_of_marks(con: duckdb.DuckDBPyConnection, form: _Form, needed: Collection[str]) -> None:
-    """Warn of columns that are text only because of a mark of missing values that DuckDB does not know."""
+    """Warn of columns that are text only because DuckDB does not know their mark of missing values."""
     columns = [name for name, kind in form.columns if kind == "VARCHAR" and fold(name) in needed]
     values = {"relation": form.typed({}).relation(), "marks": _MARKS, "limit": _SNIFFED_ROWS}
     found: dict[str, Any] = dict.fromkeys(columns, True)
@@ -345,9 +347,9 @@ def _warn_of_marks(con: duckdb.DuckDBPyConnection, form: _Form, needed: Collecti
 
 
 def _exact(con: duckdb.DuckDBPyConnection, form: _Form) -> tuple[_Form, set[str]]:
-    """Find the columns of which DuckDB writes each value as it stands.
+    """Find the columns whose every value DuckDB writes back as the file has it.
 
-    Where the first rows have no quotes, later ones may: they are the usual ones, if the file can be read so.
+    Rows after the first may have quotes. Double quotes are assumed if DuckDB can read the file with them.
     """
     if not form.quote:
         with contextlib.suppress(SourceError):
@@ -372,7 +374,7 @@ def _exact(con: duckdb.DuckDBPyConnection, form: _Form) -> tuple[_Form, set[str]
 def _exact_groups(
     con: duckdb.DuckDBPyConnection, form: _Form, relation: str, groups: Sequence[tuple[str, Sequence[str]]]
 ) -> set[str]:
-    """Columns of the groups, of one type each, whose values DuckDB writes back as they stand in the file."""
+    """Columns of the groups, each of one type, whose values DuckDB writes back as the file has them."""
     query = templates.render("files/csv_columns.sql.j2:exact", relation=relation, groups=groups)
     (row,) = engine.rows(con, query, form.stage, error=SourceError)
     return {name for (_, names), same in zip(groups, row[1:], strict=True) if same for name in names}
@@ -414,7 +416,7 @@ def _type(
     con: duckdb.DuckDBPyConnection, form: _Form, name: str, kind: str, facts: Mapping[str, bool], *,
     kept: bool,
 ) -> str | None:  # fmt: skip
-    """Type of a column that looks like numbers, dates, times or booleans; None where no type is exact."""
+    """Type of a column that looks like numbers, dates, times or booleans; None if no type is exact."""
     if facts["padded"] or facts["words"] or (kept and facts["foreign"]):
         return "VARCHAR"
     if not facts["digits"]:
@@ -457,7 +459,7 @@ def _different(
 def _parts(
     con: duckdb.DuckDBPyConnection, form: _Form, columns: Sequence[tuple[str, str]], most: int
 ) -> Iterator[tuple[str, Sequence[tuple[str, str]]]]:
-    """Give parts of the columns, and the relation to read: a copy of all columns for several parts."""
+    """Give parts of the columns with the relation to read: several parts read one copy of all columns."""
     relation = form.relation()
     if len(columns) <= most:
         yield relation, columns

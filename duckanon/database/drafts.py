@@ -1,9 +1,9 @@
-"""Drafts: a file is written aside and gets its name when it is whole; what the killed leave is removed.
+"""Drafts: a file is written in a folder beside its place, and gets its name when it is whole.
 
-A draft lies in a folder ``.duckanon-<8 hexadecimal digits>`` beside the file that it becomes. The process
-that writes keeps the file ``lock`` in it locked, and the system gives a lock back when its process ends,
-however it ends. So a lock that can be taken says that nobody writes there any more: numbers of processes,
-which are given again and differ from container to container, do not matter.
+A draft lies in a folder ``.duckanon-<8 hexadecimal digits>`` beside the final file. The writing process keeps
+the file ``lock`` in the folder locked. The system releases a lock when its process ends, however it ends. So
+a lock that can be taken means that the draft is abandoned. Process numbers would not do: they are reused and
+differ from container to container.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 try:
     import fcntl
-except ImportError:  # Windows: nothing is locked, so nothing is ever taken for abandoned.
+except ImportError:  # Windows has no locks here, so no draft counts as abandoned.
     fcntl = None  # type: ignore[assignment]
 
 from duckanon.database import interrupts
@@ -30,7 +30,7 @@ _FOLDER = re.compile(r"\.duckanon-[0-9a-f]{8}")
 _LOCK = "lock"
 _MARK = b"a draft of duckanon: it is removed when nobody writes it any more\n"
 _PLAINLY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-"""How a file of others is opened: not behind a link, and without waiting for the other end of a pipe."""
+"""Flags to open a foreign file: follow no link, and do not wait for the other end of a pipe."""
 
 _DRAFT_FILES = re.compile(r"(tmp_)?draft(\.\w+)*|duckdb_temp_[\w.-]+")
 """Files in the folder: COPY of DuckDB puts ``tmp_`` before a name until the file is whole; what it spills."""
@@ -38,10 +38,9 @@ _DRAFT_FILES = re.compile(r"(tmp_)?draft(\.\w+)*|duckdb_temp_[\w.-]+")
 
 @contextlib.contextmanager
 def draft(file: Path) -> Iterator[Path]:
-    """Give a name beside a file under which it is written, to be linked or renamed.
+    """Give a name beside a file, under which the file is written before it is linked or renamed.
 
-    Its folder is for its owner only. Nothing of it is left in the end, nor of drafts that nobody writes any
-    more.
+    The folder is for its owner only. At the end this draft and all abandoned drafts are removed.
     """
     sweep(file.parent)
     begun: list[Path] = []
@@ -65,9 +64,9 @@ def draft(file: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def spill(parent: Path) -> Iterator[Path | None]:
-    """Give a folder for what DuckDB spills, for its owner only; None where none can be made.
+    """Give a folder for DuckDB's temporary files, for its owner only; None if none can be made.
 
-    DuckDB would make one that everybody can read, with values of the source.
+    A folder made by DuckDB would let everybody read values of the source.
     """
     with contextlib.ExitStack() as stack:
         try:
@@ -79,7 +78,7 @@ def spill(parent: Path) -> Iterator[Path | None]:
 
 
 def sweep(parent: Path) -> None:
-    """Remove the drafts that ended processes left in a folder; every other file stays."""
+    """Remove the drafts of ended processes from a folder; every other file stays."""
     with contextlib.suppress(OSError):
         for entry in list(os.scandir(parent)):
             if _FOLDER.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
@@ -88,10 +87,10 @@ def sweep(parent: Path) -> None:
 
 
 def _make(parent: Path, begun: list[Path], held: list[tuple[Path, int]]) -> None:
-    """Make a folder for a draft and hold its lock; one that was swept in between is not taken.
+    """Make a folder for a draft and hold its lock; a folder that another process has swept is not taken.
 
-    Ctrl-C may come after any step: `begun` has each folder before it is there, `held` each lock before it is
-    taken, for one that is taken and forgotten would keep the folder from being swept.
+    Ctrl-C may come after any step. So `begun` gets a folder before it exists, and `held` a lock before it is
+    taken: a forgotten lock would keep the folder for ever.
     """
     while True:
         folder = parent / f".duckanon-{secrets.token_hex(4)}"
@@ -106,7 +105,7 @@ def _make(parent: Path, begun: list[Path], held: list[tuple[Path, int]]) -> None
             continue
         held.append((folder, lock))
         taken = _taken(lock)
-        # On a file system without locks there is no mark, and so nobody removes the folder.
+        # A file system without locks has no mark, so nobody removes the folder.
         if taken is None or (taken and _still(folder, lock)):
             return
         held.clear()
@@ -114,7 +113,7 @@ def _make(parent: Path, begun: list[Path], held: list[tuple[Path, int]]) -> None
 
 
 def _still(folder: Path, lock: int) -> bool:
-    """Tell whether the lock is that of the folder, and mark it then as one that may be swept."""
+    """Tell whether a lock is still the lock of the folder, and then mark the folder as removable."""
     try:
         same = os.path.samestat(os.fstat(lock), (folder / _LOCK).stat())
     except FileNotFoundError:
@@ -125,7 +124,7 @@ def _still(folder: Path, lock: int) -> bool:
 
 
 def _taken(lock: int) -> bool | None:
-    """Take a lock; False where another process has it, None where there are no locks."""
+    """Take a lock; False if another process holds it, None if there are no locks."""
     if fcntl is None:
         return None
     try:
@@ -140,13 +139,13 @@ def _taken(lock: int) -> bool | None:
 def _sweep(folder: Path) -> None:
     names = os.listdir(folder)
     if not names:
-        # Whoever made it a moment ago makes another one.
+        # The process that has just made the folder makes another one.
         folder.rmdir()
         return
     lock = os.open(folder / _LOCK, os.O_RDWR | _PLAINLY)
     try:
         if not stat.S_ISREG(os.fstat(lock).st_mode):
-            # Whoever put a pipe there would let each writer of the parent folder wait for ever.
+            # A pipe of this name would block every process that writes to the parent folder.
             return
         others = [name for name in names if name != _LOCK]
         marked = os.read(lock, len(_MARK) + 1)

@@ -1,4 +1,4 @@
-"""Run SQL on a DuckDB connection: log it, name its stage, and turn engine errors into ours."""
+"""Run SQL on a DuckDB connection: log each statement, name its stage, and raise our errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Item = TypeVar("Item")
 logger = logging.getLogger("duckanon")
 
 LINE = re.compile(r"^LINE (\d+): ", re.MULTILINE)
-"""How a message of DuckDB begins to show the line it is about."""
+"""Begin of the part of a DuckDB message that shows the line of the error."""
 
 _OF_A_CSV = re.compile(r"CSV Error on Line: \d+$|Error when sniffing file ")
 _NOT_OF_ITS_TYPE = re.compile(r'Could not convert string "(.*)" to \'')
@@ -45,9 +45,9 @@ _FRUGAL_SETTINGS = {
 def run(
     con: duckdb.DuckDBPyConnection, sql: str, stage: str, *, error: type[DuckanonError] = DuckanonError
 ) -> duckdb.DuckDBPyConnection:
-    """The connection with the result of one statement; an engine error becomes the cause of one of ours.
+    """Run one statement; the connection then has the result. An engine error is the cause of our error.
 
-    `stage` is named by the log and by errors.
+    Log and errors name `stage`.
     """
     logger.debug("%s\n%s", stage, sql)
     with _translated(sql, stage, error), interrupts.running(con):
@@ -56,7 +56,7 @@ def run(
 
 @contextlib.contextmanager
 def _translated(sql: str, stage: str, error: type[DuckanonError] = DuckanonError) -> Iterator[None]:
-    """Turn what DuckDB raises, also while rows are fetched, into our errors; Arrow raises OSError."""
+    """Turn an exception of DuckDB, also during a fetch, into our errors; Arrow raises OSError."""
     try:
         yield
     except (duckdb.Error, OSError, pa.ArrowException) as cause:
@@ -66,14 +66,14 @@ def _translated(sql: str, stage: str, error: type[DuckanonError] = DuckanonError
 def wrapped(
     cause: Exception, sql: str, stage: str, *, error: type[DuckanonError] = DuckanonError
 ) -> DuckanonError:
-    """Our error for one of the engine (of Arrow, too): its first line, with the statement and the stage."""
+    """Our error for an exception of DuckDB or Arrow: its first line, the statement and the stage."""
     raised = error(f"{stage}: {first_line(cause)}{variables.hint(cause)}")
     raised.sql, raised.stage = sql, stage
     return raised
 
 
 def first_line(cause: BaseException) -> str:
-    """First line of an engine message that says something, without trailing blanks."""
+    """First line of an engine message with content, without trailing blanks."""
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
     if lines and _OF_A_CSV.search(lines[0]):
         return _of_a_csv(lines)
@@ -81,7 +81,7 @@ def first_line(cause: BaseException) -> str:
 
 
 def _of_a_csv(lines: list[str]) -> str:
-    """Join what DuckDB says of a CSV: the first line names the place, the next one the cause, then advice."""
+    """Join the first lines of DuckDB's message about a CSV: the place and the cause, without the advice."""
     cause = next((line for line in lines[1:] if not line.startswith("Original Line:")), "")
     words = f"{lines[0].rstrip('.')}: {cause}".rstrip(": .")
     if "utf-8" in cause:
@@ -98,7 +98,7 @@ def _of_a_csv(lines: list[str]) -> str:
 
 
 def described(failure: BaseException) -> str:
-    """One or two lines that tell a user what happened: our message, or the engine's first line and place."""
+    """One or two lines for a user: our message, or the engine's first line and place."""
     if isinstance(failure, DuckanonError):
         return str(failure)
     at = place(failure)
@@ -106,9 +106,9 @@ def described(failure: BaseException) -> str:
 
 
 def place(cause: BaseException) -> tuple[int, int | None] | None:
-    """Line and column, from 1, that an engine message points at by ``LINE n: ...`` and a caret; else None.
+    """Line and column, from 1, at which an engine message points by ``LINE n: ...`` and a caret; else None.
 
-    The column is None where only a part of the line is shown.
+    The column is None if the message shows only a part of the line.
     """
     text = str(cause)
     match = LINE.search(text)
@@ -137,19 +137,19 @@ def table(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> pa.Table:
 
 
 def batches(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> Iterator[pa.RecordBatch]:
-    """Rows of a query as Arrow record batches of at most `interrupts.BATCH_ROWS` rows, one after the other.
+    """Rows of a query as consecutive Arrow record batches of at most `interrupts.BATCH_ROWS` rows.
 
-    The connection belongs to the reader until the last batch was taken.
+    Nothing else may use the connection before the last batch.
     """
     with reader(con, sql, stage) as rows_of_it:
         yield from rows_of_it
 
 
 def one_query(con: duckdb.DuckDBPyConnection, sql: str) -> str:
-    """The one statement of a query that somebody gave, without a semicolon; it keeps its lines and columns.
+    """The one statement of a user's query without a semicolon; lines and columns stay.
 
-    A SourceError, with its place, where there is none, a second one, or one that is no query. Run it in
-    parentheses: DuckDB refuses there what a WITH would write.
+    A SourceError with the place if the text has no statement, several, or no query. The caller runs the query
+    in parentheses, inside which DuckDB refuses a WITH that writes.
     """
     pieces = split(sql)
     if not pieces:
@@ -165,7 +165,7 @@ def one_query(con: duckdb.DuckDBPyConnection, sql: str) -> str:
         kinds = [statement.type for statement in con.extract_statements(text)]
     except duckdb.Error as cause:
         raise failed_query(cause, sql, 0) from cause
-    # MULTI is a PIVOT whose columns DuckDB has to look up; others are no query inside parentheses.
+    # MULTI is a PIVOT whose columns DuckDB looks up; any other MULTI fails inside parentheses.
     if len(kinds) != 1 or kinds[0] not in {duckdb.StatementType.SELECT, duckdb.StatementType.MULTI}:
         raise SourceError(f"{_begin(piece.text)} is no query: give SELECT, FROM, VALUES, PIVOT or WITH")
     return text
@@ -181,7 +181,7 @@ def _begin(statement: str) -> str:
 
 
 def failed_query(cause: duckdb.Error, sql: str, before: int) -> SourceError:
-    """Our error for what DuckDB says of a query that somebody gave, which had some lines before it."""
+    """Our error for DuckDB's error in a user's query that followed `before` lines."""
     raised = SourceError(f"the source query fails: {first_line(cause)}{variables.hint(cause)}")
     at = place(cause)
     if at is not None:
@@ -192,9 +192,9 @@ def failed_query(cause: duckdb.Error, sql: str, before: int) -> SourceError:
 
 @contextlib.contextmanager
 def reader(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> Iterator[pa.RecordBatchReader]:
-    """Give the rows of a query as an Arrow reader, of batches of at most `interrupts.BATCH_ROWS` rows.
+    """Give the rows of a query as an Arrow reader with batches of at most `interrupts.BATCH_ROWS` rows.
 
-    The connection belongs to it until the end of the block, where it is closed.
+    Nothing else may use the connection before the end of the block, which closes the reader.
     """
     logger.debug("%s\n%s", stage, sql)
     with _translated(sql, stage), interrupts.reading(con, sql) as rows_of_it:
@@ -202,9 +202,9 @@ def reader(con: duckdb.DuckDBPyConnection, sql: str, stage: str) -> Iterator[pa.
 
 
 def in_parts(items: Sequence[Item], most: int) -> Iterator[Sequence[Item]]:
-    """Give items in parts of at most `most`, in their order, for a statement each.
+    """Give items in their order, in parts of at most `most`, one part a statement.
 
-    DuckDB plans a statement in a time that grows with the square of its columns, and cannot be stopped then.
+    DuckDB's planning time grows with the square of a statement's columns, and planning cannot be stopped.
 
     >>> list(in_parts("abcde", 2))
     ['ab', 'cd', 'e']
@@ -213,10 +213,10 @@ def in_parts(items: Sequence[Item], most: int) -> Iterator[Sequence[Item]]:
 
 
 def column(con: duckdb.DuckDBPyConnection, sql: str, stage: str, size: int) -> npt.NDArray[np.float64]:
-    """Numbers (size,) of all records in the order of their record_id, however the rows come; NaN where NULL.
+    """Numbers (size,) of all records in the order of record_id; NaN for NULL. O(n), without a sort.
 
-    The query has two columns: record_id, each of 1..size once, and a DOUBLE. O(n), without a sort: no more
-    than the result and one batch in memory.
+    The query has two columns: record_id, each of 1..size once, and a DOUBLE. In memory: the result and one
+    batch.
     """
     values = np.full(size, np.nan)
     for batch in batches(con, sql, stage):
@@ -228,7 +228,7 @@ def column(con: duckdb.DuckDBPyConnection, sql: str, stage: str, size: int) -> n
 def registered(
     con: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table | pa.RecordBatchReader]
 ) -> Iterator[None]:
-    """Let queries see tables in memory under the names given."""
+    """Let queries see tables in memory under the given names."""
     with contextlib.ExitStack() as stack:
         for name, rows_of_it in tables.items():
             stack.enter_context(interrupts.cleanup(con, functools.partial(con.unregister, name)))
@@ -240,8 +240,8 @@ def registered(
 def in_transaction(con: duckdb.DuckDBPyConnection) -> bool:
     """Whether the caller has an open transaction on this connection.
 
-    In autocommit every statement has a transaction of its own, so two statements see two transaction numbers.
-    (BEGIN inside a transaction would abort it, so it cannot be the test.)
+    In autocommit two statements see two transaction numbers. (BEGIN is no test: it would abort a
+    transaction.)
     """
     query = templates.render("session.sql.j2:transaction")
     return rows(con, query, "transaction") == rows(con, query, "transaction")
@@ -249,13 +249,13 @@ def in_transaction(con: duckdb.DuckDBPyConnection) -> bool:
 
 @contextlib.contextmanager
 def in_memory(**config: str | bool | int | float | list[str]) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Give a database of its own in memory, as `opened` does, and close it in the end."""
+    """Give a new database in memory, as `opened` does, and close it at the end."""
     with opened(**config) as con:
         yield con
 
 
 def opened(**config: str | bool | int | float | list[str]) -> duckdb.DuckDBPyConnection:
-    """A database of its own in memory, without the progress bar that DuckDB prints to stdout."""
+    """A new database in memory, without the progress bar that DuckDB prints to stdout."""
     con = duckdb.connect(config=config)
     quiet(con)
     return con
@@ -267,7 +267,7 @@ def quiet(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def _comfort(con: duckdb.DuckDBPyConnection, name: str, *, value: object) -> None:
-    """Change a setting of a new connection that no result depends on, if DuckDB lets it be changed.
+    """Change a setting of a new connection if DuckDB permits; no result depends on it.
 
     In a Jupyter kernel without ipywidgets DuckDB 2.0.1 refuses any value of ``enable_progress_bar``.
     """
@@ -277,9 +277,10 @@ def _comfort(con: duckdb.DuckDBPyConnection, name: str, *, value: object) -> Non
 
 
 def frugal(con: duckdb.DuckDBPyConnection, given: Collection[str] = ()) -> None:
-    """Let DuckDB give back to the system soon what it has freed, but for settings that were given.
+    """Let DuckDB return freed memory to the system soon, except where the user has set the options.
 
-    What its allocator keeps counts to no `memory_limit`: a twentieth of the memory of a release that spills.
+    `memory_limit` does not count memory kept by the allocator: a twentieth of the memory of a spilling
+    release.
     """
     for name, value in _FRUGAL_SETTINGS.items():
         if name not in given:
@@ -293,7 +294,7 @@ def workspace() -> str:
 
 @contextlib.contextmanager
 def temporary(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
-    """Give a prefix for temporary relations, which are gone in the end, whatever ends the block."""
+    """Give a prefix for temporary relations, and drop these relations at the end of the block."""
     prefix = workspace()
     with interrupts.cleanup(con, lambda: _drop(con, prefix)):
         yield prefix
@@ -310,9 +311,8 @@ def _drop(con: duckdb.DuckDBPyConnection, prefix: str) -> None:
 def transaction(con: duckdb.DuckDBPyConnection, *, last: bool = True, whole: bool = True) -> Iterator[None]:
     """Join the caller's transaction, or make one that commits at the end and rolls back on any error.
 
-    `last`: the statement is done when this has committed, so Ctrl-C waits until then. `whole`: half of it
-    must never be seen, so a transaction of the caller cannot be committed any more when an error or Ctrl-C
-    has stopped it; not for what reads, and writes one row at most.
+    `last`: this commit completes the statement, so Ctrl-C waits for it. `whole`: half of the block must never
+    be seen, so an error or Ctrl-C makes a commit of the caller's transaction impossible.
     """
     joined = in_transaction(con)
 
@@ -336,7 +336,7 @@ def transaction(con: duckdb.DuckDBPyConnection, *, last: bool = True, whole: boo
 
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
-    """Name what DuckDB calls a conflict of transactions, and turn a failed COMMIT into our error."""
+    """Explain a conflict of transactions, and turn a failed COMMIT into our error."""
     try:
         yield
     except (duckdb.Error, DuckanonError) as failure:
@@ -352,6 +352,6 @@ def _alone() -> Iterator[None]:
 
 
 def _roll_back(con: duckdb.DuckDBPyConnection) -> None:
-    """End the transaction, unless a failed COMMIT has ended it, or it was not begun yet."""
+    """End the transaction, unless a failed COMMIT has ended it or BEGIN has not run."""
     with contextlib.suppress(duckdb.TransactionException):
         con.rollback()

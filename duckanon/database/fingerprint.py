@@ -1,4 +1,10 @@
-"""Fingerprints: hashes of texts and of the rows of a relation in any order."""
+"""Fingerprints: hashes of texts, and of the rows of a relation in any order.
+
+Rows are sorted by all their values. The hash covers names and types of the columns, and the lengths and
+values of each column in sorted order (`sorted_rows`). A sum of row hashes would need no sort, but an attacker
+can find rows with a given sum. All NaN are equal. Inside a VARIANT two values are equal if text and JSON are
+equal, as for a date and its text. Times with a zone are read in UTC.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +25,7 @@ if TYPE_CHECKING:
 STAGE = "evidence"
 
 RECIPE = "v2:"
-"""What a fingerprint begins with: the name of the recipe that makes it."""
+"""First characters of a fingerprint: the version of its recipe."""
 
 _ZONED = re.compile(r"\bWITH TIME ZONE\b|\bTIMESTAMPTZ_NS\b|\bVARIANT\b")
 
@@ -30,13 +36,9 @@ def digest(text: str) -> str:
 
 
 def fingerprint(con: duckdb.DuckDBPyConnection, relation: str) -> str:
-    """SHA-256 of the rows of a relation, whatever their order: ``v2:`` and 64 hex digits.
+    """SHA-256 of the rows of a relation in any order: ``v2:`` and 64 hex digits.
 
-    The rows are sorted by all their values; names and types of the columns are hashed, and of each column
-    its lengths and values in that order (`sorted_rows`). (A sum of row hashes would need no sort, but rows
-    with a wanted sum can be found.) Each NaN is the same, and inside a VARIANT two values that have the same
-    text and JSON, as a date and its text. Times with a zone are read in UTC. O(n log n); a batch of rows in
-    memory, the sort spills to disk.
+    O(n log n); one batch of rows is in memory, and DuckDB may spill the sort.
     """
     columns = columns_of(con, relation, STAGE)
     with _in_utc(con, columns):
@@ -46,12 +48,12 @@ def fingerprint(con: duckdb.DuckDBPyConnection, relation: str) -> str:
 
 
 def named(of_rows: str) -> str:
-    """Fingerprint as it is recorded, by the hash of the rows."""
+    """Fingerprint as it is recorded, from the hash of the rows."""
     return f"{RECIPE}{of_rows}"
 
 
 def row_digests(con: duckdb.DuckDBPyConnection, relation: str, columns: Sequence[tuple[str, str]]) -> str:
-    """SHA-256 of the rows of a relation in their order, as the session writes them."""
+    """SHA-256 of the rows of a relation in their order, in the text forms of the session."""
     values = [(name, sorted_rows.carries_its_type(type_text)) for name, type_text in columns]
     query = templates.render("evidence/fingerprint.sql.j2:rows", relation=relation, columns=values)
     state = hashlib.sha256(sorted_rows.head(columns))
@@ -61,7 +63,7 @@ def row_digests(con: duckdb.DuckDBPyConnection, relation: str, columns: Sequence
 
 
 def bytes_of(texts: pa.Array) -> memoryview:
-    """Texts in UTF-8, or bytes, none of them NULL, one after the other."""
+    """Concatenated UTF-8 bytes of texts, or of blobs, without NULL."""
     ends, data = sorted_rows.texts_of(texts)
     return data[ends[0] : ends[-1]]
 

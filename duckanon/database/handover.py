@@ -1,7 +1,7 @@
-"""Handover: an audited relation leaves DuckDB as an Arrow table that is read back with its types and values.
+"""Handover: an audited relation leaves DuckDB as an Arrow table with the same types and values.
 
-Not every type of DuckDB has one of Arrow's. By its default a TIMETZ would leave as a TIME and a UHUGEINT as a
-negative number, and the audit would have spoken of something else than what its reader has.
+Some types of DuckDB have no Arrow type. By default a TIMETZ would leave as a TIME, and a UHUGEINT as a
+negative number. The reader would then get other rows than the audit saw.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LOCKED = "lock_configuration"
 
 @dataclass(frozen=True)
 class HandoverColumn:
-    """A column: its name, its type where it was audited, and the type that DuckDB reads from Arrow."""
+    """A column: its name, its type in the audit, and the type that DuckDB reads from Arrow."""
 
     name: str
     type: str
@@ -39,7 +39,7 @@ class HandoverColumn:
 
 @dataclass(frozen=True)
 class Handover:
-    """An Arrow table and how DuckDB reads it: a column whose `read_as` is not its `type` has to be cast."""
+    """An Arrow table and how DuckDB reads it: a column with `read_as` other than `type` needs a cast."""
 
     table: pa.Table
     columns: tuple[HandoverColumn, ...]
@@ -47,13 +47,13 @@ class Handover:
 
 @contextlib.contextmanager
 def lossless(con: duckdb.DuckDBPyConnection) -> Iterator[bool]:
-    """Let a connection, and no other, write every type of DuckDB to Arrow until the end of the block.
+    """Let this connection write every type of DuckDB to Arrow until the end of the block.
 
-    Gives False where the configuration is locked: types that Arrow lacks are lost then.
+    Gives False if the configuration is locked: then types without an Arrow type are lost.
     """
     on, locked = _state(con)
     if on or locked:
-        # A setting that is refused would abort the caller's transaction.
+        # A refused setting would abort the caller's transaction.
         yield on
         return
     with interrupts.cleanup(con, lambda: _restore(con)):
@@ -64,7 +64,7 @@ def lossless(con: duckdb.DuckDBPyConnection) -> Iterator[bool]:
 def _restore(con: duckdb.DuckDBPyConnection) -> None:
     engine.run(con, templates.render("session.sql.j2:reset", name=_LOSSLESS), STAGE)
     if _state(con)[0]:
-        # The session had a value of its own, which was not that of the database.
+        # The session had its own value, different from the value of the database.
         _set(con, on=False)
 
 
@@ -81,10 +81,10 @@ def _state(con: duckdb.DuckDBPyConnection) -> tuple[bool, bool]:
 
 
 def handed_over(con: duckdb.DuckDBPyConnection, relation: str, *, plain: bool = False) -> Handover:
-    """Rows of an audited relation as an Arrow table, after a comparison with what DuckDB reads from it.
+    """Rows of an audited relation as an Arrow table that DuckDB reads back unchanged. O(n log n).
 
-    A ReleaseError where a type or a value would be lost. O(n log n): both sides are digested row by row.
-    `plain` uses types that Arrow users know, such as bool, if they can hold every column.
+    `plain` prefers types that Arrow users know, such as bool, if these hold every column. A ReleaseError if a
+    type or a value would be lost.
     """
     types = columns_of(con, relation, STAGE)
     if not (plain and _read_types(con, _table(con, relation, empty=True)) == types):
@@ -104,7 +104,7 @@ def handed_over(con: duckdb.DuckDBPyConnection, relation: str, *, plain: bool = 
 def require_same(
     con: duckdb.DuckDBPyConnection, relation: str, table: pa.Table, columns: Sequence[HandoverColumn]
 ) -> None:
-    """Raise unless an Arrow table, read as `columns` say, holds the rows of a relation, types and values."""
+    """Raise unless an Arrow table, read as `columns` say, has the types and values of a relation."""
     with registered(con, table) as name:
         reading = subquery(templates.render("handover/reading.sql.j2", columns=columns, relation=name))
         try:
@@ -134,7 +134,7 @@ def require_same(
 
 
 def same_column(con: duckdb.DuckDBPyConnection, one: pa.ChunkedArray, other: pa.ChunkedArray) -> bool:
-    """Whether DuckDB reads the same type, values and order from two Arrow columns, if it can read both."""
+    """Whether DuckDB can read two Arrow columns and finds the same type, values and order."""
     digests = []
     for column in (one, other):
         with registered(con, pa.table({"value": column})) as name:
@@ -147,7 +147,7 @@ def same_column(con: duckdb.DuckDBPyConnection, one: pa.ChunkedArray, other: pa.
 
 @contextlib.contextmanager
 def registered(con: duckdb.DuckDBPyConnection, table: pa.Table) -> Iterator[str]:
-    """Let a connection read an Arrow table; gives what stands after FROM."""
+    """Let a connection read an Arrow table; give the SQL text after FROM."""
     name = f"{engine.workspace()}_handover"
     with engine.registered(con, {name: table}):
         yield named("temp", name)

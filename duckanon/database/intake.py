@@ -1,8 +1,8 @@
-"""Intake: Arrow tables of users become plain ones, which DuckDB reads rightly.
+"""Intake: Arrow tables of users become plain tables, which DuckDB reads correctly.
 
-DuckDB 2.0.1 reads a dictionary below a fixed-size list, or in runs, as the codes of its values, and a
-dictionary of NULL or of structs may end the process. It has no half floats, no nanoseconds in an INTERVAL, no
-dense unions. So every table of a user is decoded here, at every depth, before DuckDB sees it.
+DuckDB 2.0.1 reads a dictionary inside a fixed-size list or in runs as the codes of its values. A dictionary
+of NULL or of structs may end the process. DuckDB has no half floats, no nanoseconds in an INTERVAL and no
+dense unions. So each table of a user is decoded at every depth before DuckDB sees it.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _PLAIN_TYPES = {
     pa.float16(): pa.float32(),
     pa.duration("ns"): pa.duration("us"),
 }
-"""Types without children that get another one: of views Arrow itself takes no rows."""
+"""Replacement of types without children: Arrow cannot take rows of views."""
 
 _DECIMAL_DIGITS = 38
 """Most digits of a decimal number of DuckDB."""
 
 
 def readable(table: pa.Table, *, categories: bool = True) -> pa.Table:
-    """Rows in plain types, which DuckDB reads rightly; a SourceError names a column that cannot be decoded.
+    """Rows in plain types; a SourceError names a column that cannot be decoded.
 
-    With `categories`, a column that is a dictionary of values without children stays one: DuckDB reads it.
+    With `categories`, a dictionary whose values have no children stays a dictionary: DuckDB reads it.
     """
     for place, field in enumerate(table.schema):
         column = table.column(place)
@@ -53,7 +53,7 @@ def readable(table: pa.Table, *, categories: bool = True) -> pa.Table:
 
 
 def register_source(con: duckdb.DuckDBPyConnection, source: pa.Table, name: str = "source") -> None:
-    """Let the connection read a table by a name; a SourceError says which column it cannot read."""
+    """Register a table under a name; a SourceError names a column that DuckDB cannot read."""
     source = readable(source)
     try:
         con.register(name, source)
@@ -121,7 +121,7 @@ def with_children(kind: pa.DataType, fields: Sequence[pa.Field]) -> pa.DataType:
 
 
 def children(array: pa.Array) -> list[pa.Array]:
-    """Children of plain lists, structs, maps or unions; those of lists without what no list holds."""
+    """Children of plain lists, structs, maps or unions, without values outside every list."""
     kind = array.type
     if pa.types.is_struct(kind) or pa.types.is_union(kind):
         return [array.field(place) for place in range(kind.num_fields)]
@@ -134,7 +134,7 @@ def children(array: pa.Array) -> list[pa.Array]:
 
 
 def rebuilt(array: pa.Array, inner: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
-    """Lists, structs, maps or sparse unions of a type, with other `children` than an array of that form."""
+    """Lists, structs, maps or sparse unions of a type, with the form of an array and other `children`."""
     if pa.types.is_union(kind):
         return _union(kind, _places_of_types(array), inner)
     mask = array.is_null() if array.null_count else None
@@ -151,13 +151,13 @@ def rebuilt(array: pa.Array, inner: Sequence[pa.Array], kind: pa.DataType) -> pa
 
 
 def is_of_lists(kind: pa.DataType) -> bool:
-    """Whether a type has children that are values: lists, structs, maps, unions."""
+    """Whether the values of a type have children: lists, structs, maps, unions."""
     return pa.types.is_nested(kind) and not pa.types.is_dictionary(kind)
 
 
 def _plain_field(field: pa.Field) -> pa.Field:
     kind = plain_type(field.type)
-    # What its metadata say of another type, such as the categories of it, is not true of this one.
+    # Metadata about another type, such as its categories, is wrong for this type.
     return field if kind == field.type else pa.field(field.name, kind, field.nullable)
 
 
@@ -184,7 +184,7 @@ def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _lists(array: pa.Array) -> pa.Array:
-    """Return lists, one behind the other, for views of lists, which lie anywhere."""
+    """Return views of lists, which may lie anywhere, as consecutive lists."""
     kind = array.type
     lengths = np.where(np.asarray(array.is_valid()), np.asarray(array.sizes), 0)
     ends = np.cumsum(lengths)
@@ -201,7 +201,7 @@ def _lists(array: pa.Array) -> pa.Array:
 
 
 def _sparse(array: pa.Array) -> pa.Array:
-    """Return a sparse union, whose children have a value for each row, for a dense one."""
+    """Return a dense union as a sparse union, whose children have a value for each row."""
     found, offsets = _places_of_types(array), _integers(array, 2, np.int32)
     inner = [
         plain(array.field(place)).take(pa.array(offsets, mask=found != place))
@@ -212,14 +212,14 @@ def _sparse(array: pa.Array) -> pa.Array:
 
 
 def _places_of_types(array: pa.Array) -> npt.NDArray[np.int8]:
-    """Return, for each row of a union, the place of the child that has its value."""
+    """Return for each row of a union the place of the child with its value."""
     places = np.zeros(128, np.int8)
     places[array.type.type_codes] = np.arange(array.type.num_fields)
     return np.asarray(places[_integers(array, 1, np.int8)])
 
 
 def _integers(array: pa.Array, place: int, dtype: type[np.signedinteger[Any]]) -> npt.NDArray[Any]:
-    """Return a buffer of a union, row by row: what Arrow gives by name begins before a slice."""
+    """Return a buffer of a union by row: Arrow's own arrays begin before a slice."""
     if not len(array):
         return np.zeros(0, dtype)
     begin = array.offset

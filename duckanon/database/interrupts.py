@@ -1,14 +1,14 @@
-"""Ctrl-C, and --timeout: both stop the running query, and leave nothing on the connection.
+"""Ctrl-C and --timeout: both stop the running query and leave nothing on the connection.
 
-Python runs the handler of SIGINT between any two of its instructions, so an exception may come from anywhere:
-behind a BEGIN that nobody has noted yet, or in the middle of a clean-up. Three rules make that harmless:
+Python runs the handler of SIGINT between any two instructions. So an exception may come right after a BEGIN,
+or in the middle of a clean-up. Three rules make this harmless:
 
-- what has to be undone is put down before it is done (`cleanup`, `undo`), and what a clean-up did not reach
-  is done when the call that the user made ends (`interruptible`);
-- Ctrl-C raises once; while something is cleaned up, or is as good as done (`settle`), it waits;
-- before anything is cleaned up, Arrow readers that still own the connection are closed (`reading`).
+- Every undo action is recorded before the action it undoes (`cleanup`, `undo`). At the end of the user's call
+  all missed actions are run (`interruptible`).
+- Ctrl-C raises once. During a clean-up, or when the work is as good as done (`settle`), Ctrl-C waits.
+- Before any clean-up, Arrow readers that still own the connection are closed (`reading`).
 
-Another thread may call ``con.interrupt()``: the same clean-up follows. Only the main thread gets signals.
+After ``con.interrupt()`` from another thread the same clean-up follows. Only the main thread gets signals.
 """
 
 from __future__ import annotations
@@ -44,25 +44,25 @@ BATCH_ROWS = 131_072
 """Most rows of a record batch that is read from DuckDB."""
 
 CLEAN_UP_SECONDS = 10.0
-"""Seconds for which a clean-up is tried again that another thread interrupts again and again."""
+"""Seconds for which a clean-up is repeated if another thread keeps interrupting it."""
 
 TIME_IS_OVER = "stopped after --timeout: nothing was written"
-"""What is said when the time is over."""
+"""Message after a timeout."""
 
 OVER_AFTER_WRITING = "stopped after --timeout, when its file was written: what it prints is cut off"
-"""What is said when the time is over behind the rename of a file."""
+"""Message after a timeout that came after the rename of the file."""
 
 TIMEOUT_MAX_SECONDS = 1e8
 """Most seconds of a timeout."""
 
 GRACE_SECONDS = 1.5
-"""Seconds for which a clean end is waited for when the time is over."""
+"""Seconds after a timeout before the process is ended."""
 
 STOPPED_EXIT_CODE = 2
-"""Exit code of a process that is ended because it does not end itself."""
+"""Exit code of a process that had to be ended."""
 
 RINGS_AGAIN_SECONDS = 1.0
-"""Seconds after which the clock rings again: Python drops what a signal raises inside a callback."""
+"""Seconds between repeated timer signals: Python drops an exception of a signal inside a callback."""
 
 DONE_NOTE = "Ctrl-C came when the statement was as good as done: it was done"
 """Note on a KeyboardInterrupt that stopped nothing."""
@@ -75,7 +75,7 @@ _ABORTED = "transaction is aborted"
 
 @dataclass(eq=False)
 class _Entry:
-    """Something to undo on a connection, or without one."""
+    """An undo action, with its connection if it has one."""
 
     con: duckdb.DuckDBPyConnection | None
     action: Callable[[], object]
@@ -83,30 +83,29 @@ class _Entry:
 
 @dataclass
 class _State(threading.local):
-    """What goes on in a thread; `readers` are the open Arrow readers with their connections."""
+    """State of a thread; `readers` are the open Arrow readers with their connections."""
 
-    depth: int = 0  # calls of `interruptible` functions within each other
-    entries: list[_Entry] = field(default_factory=list)  # what has to be undone, in the order it was done
+    depth: int = 0  # nested calls of `interruptible` functions
+    entries: list[_Entry] = field(default_factory=list)  # undo actions, in the order of the actions
     readers: list[tuple[duckdb.DuckDBPyConnection, pa.RecordBatchReader]] = field(default_factory=list)
-    running: list[duckdb.DuckDBPyConnection] = field(default_factory=list)  # connections that work for us
+    running: list[duckdb.DuckDBPyConnection] = field(default_factory=list)  # connections with our queries
     cleaning: int = 0  # more than 0 while Ctrl-C waits for the end of a clean-up
     settled: bool = False  # Ctrl-C waits for the end of the statement
-    written: bool = False  # a file is written, in the call or the last one
-    waiting: bool = False  # one is waiting
-    raised: BaseException | None = None  # what the first Ctrl-C raised; later ones change nothing
-    handler: Any = None  # of SIGINT before ours
+    written: bool = False  # whether this call or the last one wrote its file
+    waiting: bool = False  # whether a Ctrl-C is waiting
+    raised: BaseException | None = None  # exception of the first Ctrl-C; later ones change nothing
+    handler: Any = None  # the handler of SIGINT before ours
 
 
 _state = _State()
 
 
 def interruptible(function: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Let Ctrl-C end a function in KeyboardInterrupt, after everything it left open was cleaned up.
+    """Let Ctrl-C end a function in KeyboardInterrupt, after all clean-up. For functions that users call.
 
-    For the functions that users call; they may call each other. A handler of SIGINT that the user has
-    installed is asked first: where it does not raise, the work goes on. A transaction of the user that an
-    error has aborted is rolled back, and the connection is left in another one that is aborted, too: DuckDB
-    lets nobody drop a table or restore a setting in an aborted transaction.
+    A user's handler of SIGINT runs first: the work goes on unless it raises. If an error has aborted a
+    transaction, DuckDB refuses the clean-up: the transaction is rolled back, and a new one is left aborted
+    for the user.
     """
 
     @functools.wraps(function)
@@ -121,16 +120,16 @@ def interruptible(function: Callable[Given, Result]) -> Callable[Given, Result]:
                 _deliver(state)
                 result = function(*given, **named)
                 if state.raised is not None:
-                    # Python drops an exception that comes in a destructor.
+                    # Python drops an exception that is raised in a destructor.
                     raise state.raised
                 done = True
                 return result
             finally:
-                # From here on a Ctrl-C waits: this line ran, or Ctrl-C has raised just before it.
+                # From here on Ctrl-C waits. A Ctrl-C before this line has raised.
                 state.cleaning = cleaning + 1
         except Exception as failure:
             if state.raised is not None:
-                # DuckDB makes an error of its own of what the handler raises while a query runs.
+                # While a query runs, DuckDB replaces the exception of the handler by its own.
                 raise state.raised from failure
             raise
         finally:
@@ -148,10 +147,10 @@ def interruptible(function: Callable[Given, Result]) -> Callable[Given, Result]:
 
 @contextlib.contextmanager
 def within(timeout: float | None) -> Iterator[None]:
-    """Stop what goes on when its time, in seconds, is over, in the way of Ctrl-C; None is no limit.
+    """Stop the work after a time in seconds, as Ctrl-C would, with a DuckanonError; None is no limit.
 
-    A DuckanonError then; also where this system has no clock that interrupts. For the command line: where
-    nothing looks at the clock, as while DuckDB plans a statement, the process ends `GRACE_SECONDS` later.
+    For the command line. A DuckanonError also if the system has no interrupting timer. Planning in DuckDB
+    ignores the timer, so the process ends `GRACE_SECONDS` later at the latest.
     """
     if timeout is None:
         yield
@@ -187,15 +186,15 @@ def within(timeout: float | None) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     if over:
-        # Python drops an exception that comes in a destructor.
+        # Python drops an exception that is raised in a destructor.
         state.raised = None
         raise DuckanonError(OVER_AFTER_WRITING if state.written else TIME_IS_OVER)
 
 
 def _at_the_latest(state: dict[str, Any], ended: threading.Event, seconds: float) -> None:
-    """End the process after some seconds, unless the work has ended, or is as good as done.
+    """End the process after some seconds, unless the work of the thread with `state` is done, or nearly.
 
-    `state` is that of the thread that works. Databases in memory need no end; files that were begun do.
+    Databases in memory need no clean-up; unfinished files are removed.
     """
     if ended.wait(seconds):
         return
@@ -215,7 +214,7 @@ def _at_the_latest(state: dict[str, Any], ended: threading.Event, seconds: float
 
 
 def _forget_spilled() -> None:
-    """Remove the files into which DuckDB spills in this process; only Linux tells which they are."""
+    """Remove the temporary files of DuckDB in this process; only Linux lists them."""
     for opened in Path("/proc/self/fd").glob("*"):
         with contextlib.suppress(OSError):
             file = opened.readlink()
@@ -226,14 +225,14 @@ def _forget_spilled() -> None:
 
 @contextlib.contextmanager
 def watching(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Stop what runs on a connection when Ctrl-C arrives.
+    """Stop the query of a connection when Ctrl-C arrives.
 
-    DuckDB alone looks for signals in the thread that asked, then waits for tasks of its other threads, which
-    nobody told: a query over one long range runs to its end.
+    DuckDB looks for signals in the calling thread only, and then waits for its other threads: a query over
+    one long range would run to its end.
     """
     state = _state
     if state.raised is not None and not state.cleaning:
-        # It was dropped, as Python does in a destructor.
+        # Python has dropped the exception, as in a destructor.
         raise state.raised
     state.running.append(con)
     try:
@@ -245,20 +244,22 @@ def watching(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 @contextlib.contextmanager
 def running(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Run a query of ours, and turn all that DuckDB makes of an interrupt into KeyboardInterrupt.
+    """Run a query of ours, and turn every error that an interrupt causes in DuckDB into KeyboardInterrupt.
 
-    An interrupt is Ctrl-C, or a call of another thread.
+    An interrupt is Ctrl-C or ``con.interrupt()`` from another thread.
     """
     with watching(con):
         before = _state.raised
         try:
             yield
         except Exception as failure:
-            # From DuckDB, from Arrow, which reads from DuckDB, or from DuckDB that saw the signal itself.
+            # The error comes from DuckDB, from Arrow reading from DuckDB, or from DuckDB's own look at the
+            # signal.
             told = isinstance(failure, duckdb.InterruptException) or (
                 isinstance(failure, OSError | RuntimeError) and _INTERRUPTED.search(str(failure))
             )
-            # Where it called Python, as for the schema of a table in memory, any error of its own may be one.
+            # DuckDB calls Python, for example for the schema of a table in memory: then any error may be the
+            # interrupt.
             if told or _state.raised is not before:
                 raise _state.raised or KeyboardInterrupt from failure
             raise
@@ -268,11 +269,11 @@ def running(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
 def reading(con: duckdb.DuckDBPyConnection, sql: str) -> Iterator[pa.RecordBatchReader]:
     """Read the rows of a query through Arrow, in batches of at most `BATCH_ROWS` rows.
 
-    The connection belongs to the reader until that is closed, at the end of the block at the latest.
+    Nothing else may use the connection until the reader is closed, at the end of the block at the latest.
     """
     state = _state
     with running(con):
-        # In one line: a reader that is only in a local variable would live as long as a traceback.
+        # In one line: a traceback would keep a reader in a local variable alive.
         state.readers.append((con, con.sql(sql).to_arrow_reader(BATCH_ROWS)))
         reader = state.readers[-1][1]
         try:
@@ -282,12 +283,11 @@ def reading(con: duckdb.DuckDBPyConnection, sql: str) -> Iterator[pa.RecordBatch
 
 
 class cleanup:  # noqa: N801 - used like a function, as contextlib's are
-    """Do something at the end of a block, whatever ends it and whenever Ctrl-C comes.
+    """Run an action at the end of a block, whatever ends the block and whenever Ctrl-C comes.
 
-    It may be done when what it undoes has not happened yet. Open readers of the connection are closed before,
-    and an aborted transaction makes it wait for the end of the user's call. A class and not a generator:
-    Ctrl-C between the call of ``__exit__`` and its first line leaves the entry on the list, and
-    `interruptible` does it.
+    Open readers are closed first; in an aborted transaction the action waits for the end of the user's call.
+    A class, because an interrupted ``__exit__`` leaves its entry to `interruptible`. The action may run with
+    nothing to undo.
     """
 
     def __init__(self, con: duckdb.DuckDBPyConnection | None, action: Callable[[], object]) -> None:
@@ -305,8 +305,8 @@ class cleanup:  # noqa: N801 - used like a function, as contextlib's are
             except Exception as left:
                 if failure is None:
                     raise
-                # Of any kind, for an action may be any. The first error is the cause: an engine that it has
-                # ended cannot clean up either.
+                # An action may raise any error. The first error is the cause: an engine that has ended cannot
+                # clean up either.
                 if _state.depth == 0:
                     _state.entries.remove(self._entry)
                 logger.warning("a clean-up failed, so close the connection: %s", left)
@@ -314,7 +314,7 @@ class cleanup:  # noqa: N801 - used like a function, as contextlib's are
 
 
 class undo(cleanup):  # noqa: N801
-    """Do something at the end of a block that an exception ends."""
+    """Run an action at the end of a block that an exception ends."""
 
     def __exit__(
         self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
@@ -327,7 +327,7 @@ class undo(cleanup):  # noqa: N801
 
 @contextlib.contextmanager
 def undivided() -> Iterator[None]:
-    """Let Ctrl-C wait until the end of a block that takes a moment and must not be cut."""
+    """Let Ctrl-C wait for the end of a short block that must not be interrupted."""
     _state.cleaning += 1
     try:
         yield
@@ -338,7 +338,7 @@ def undivided() -> Iterator[None]:
 
 @contextlib.contextmanager
 def terminable() -> Iterator[None]:
-    """Let SIGTERM, in an `interruptible` function, do what Ctrl-C does; also where that is ignored."""
+    """Let SIGTERM act as Ctrl-C in an `interruptible` function, even if SIGINT is ignored."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -352,26 +352,26 @@ def terminable() -> Iterator[None]:
 
 
 def settle() -> None:
-    """Let Ctrl-C wait until the statement has ended: what comes now is a COMMIT or a rename.
+    """Let Ctrl-C wait for the end of the statement, because a COMMIT or a rename follows.
 
-    A KeyboardInterrupt where one has come before; nothing is committed then.
+    KeyboardInterrupt if Ctrl-C came before; then nothing is committed.
     """
     _deliver(_state)
     _state.settled = _state.depth > 0
 
 
 def wrote() -> None:
-    """Note that the file that was asked for is written: what ends the call from now on says so."""
+    """Note that the requested file is written: a later interrupt of this call says so."""
     _state.written = True
 
 
 def written() -> bool:
-    """Tell whether the last call of an `interruptible` function wrote the file that was asked for."""
+    """Tell whether the last call of an `interruptible` function wrote the requested file."""
     return _state.written
 
 
 def abort(con: duckdb.DuckDBPyConnection) -> None:
-    """Make it impossible to commit the open transaction."""
+    """Make a commit of the open transaction impossible."""
     try:
         con.execute(templates.render("catalog/databases.sql.j2:abort"))
     except duckdb.InterruptException:
@@ -381,7 +381,7 @@ def abort(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def _listen(state: _State) -> None:
-    """Put our handler of SIGINT in place; not in a thread without signals, nor where SIGINT is ignored."""
+    """Install our handler of SIGINT, unless the thread gets no signals or SIGINT is ignored."""
     state.raised, state.waiting, state.handler, state.cleaning = None, False, None, 0
     state.written = False
     before = signal.getsignal(signal.SIGINT)
@@ -393,9 +393,9 @@ def _listen(state: _State) -> None:
 
 
 def _leave(state: _State, *, done: bool) -> None:
-    """Put the handler of SIGINT back that was there, and give it a Ctrl-C that has waited.
+    """Restore the earlier handler of SIGINT, and pass a waiting Ctrl-C to it.
 
-    Until it is back Ctrl-C waits: raised here, it would leave ours in place.
+    Ctrl-C waits until then: an exception before would leave our handler installed.
     """
     state.readers.clear()
     state.running.clear()
@@ -414,7 +414,7 @@ def _leave(state: _State, *, done: bool) -> None:
 
 
 def _arrived(number: int, frame: FrameType | None) -> None:
-    """Handle SIGINT: ask the handler of the user, and stop what runs where that raises."""
+    """Handle SIGINT: call the user's handler, and stop the work if the handler raises."""
     state = _state
     if state.cleaning or state.settled or state.raised is not None:
         state.waiting = True
@@ -429,7 +429,7 @@ def _arrived(number: int, frame: FrameType | None) -> None:
 
 
 def _deliver(state: _State) -> None:
-    """Raise for a Ctrl-C that has waited, if it need not wait any longer."""
+    """Raise for a waiting Ctrl-C if nothing makes it wait any longer."""
     if state.waiting and not state.cleaning and not state.settled:
         state.waiting = False
         if state.raised is None:
@@ -437,7 +437,7 @@ def _deliver(state: _State) -> None:
 
 
 def _clean(state: _State, entry: _Entry) -> None:
-    """Do what an entry says; one that an aborted transaction does not allow stays for the end of the call."""
+    """Run an action; if an aborted transaction prevents it, keep the action for the end of the call."""
     state.cleaning += 1
     try:
         if entry.con is not None:
@@ -449,7 +449,7 @@ def _clean(state: _State, entry: _Entry) -> None:
 
 
 def _undo_all(state: _State, mark: int) -> None:
-    """Do what clean-ups did not reach, the latest first, also in a transaction that an error has aborted."""
+    """Run the missed actions, the latest first, also after an error has aborted the transaction."""
     left = state.entries[mark:]
     for con, _ in state.readers[:]:
         if state.depth == 1 or any(entry.con is con for entry in left):
@@ -470,13 +470,13 @@ def _undo_all(state: _State, mark: int) -> None:
 
 
 def _possible(entry: _Entry) -> bool:
-    """Do what an entry says; tell whether that was possible, which it is not in an aborted transaction."""
+    """Run an action; return False if an aborted transaction prevents it."""
     until = time.monotonic() + CLEAN_UP_SECONDS
     while True:
         try:
             entry.action()
         except (duckdb.InterruptException, KeyboardInterrupt):
-            # Another thread interrupts the connection: Ctrl-C itself waits.
+            # Another thread interrupts the connection, since Ctrl-C waits here.
             if time.monotonic() < until:
                 continue
             raise

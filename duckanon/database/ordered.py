@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Values in a type that Arrow can sort, with 0.0 for -0.0 and one form of NaN."""
     values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(values, pa.ChunkedArray):  # of no chunk
+    if isinstance(values, pa.ChunkedArray):  # without a chunk
         values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
     if isinstance(values.type, pa.BaseExtensionType):
         values = values.storage

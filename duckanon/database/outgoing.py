@@ -1,7 +1,7 @@
-"""Outgoing: released values in the Arrow types of their source, and nothing else of the source beside them.
+"""Outgoing: released values in the Arrow types of their source, without anything else of the source.
 
-A dictionary holds only values of the rows beside it. Metadata of fields, and types of extensions that we do
-not know, may name values of other records, and stay behind.
+A dictionary holds only values of the released rows. Metadata of fields and types of unknown extensions may
+name values of other records, so both are dropped.
 """
 
 from __future__ import annotations
@@ -27,15 +27,14 @@ _DAY = 86_400_000_000_000
 """Nanoseconds of a day."""
 
 _KNOWN = {"arrow.bool8", "arrow.json", "arrow.uuid", "pandas.interval", "pandas.period"}
-"""Names of extensions whose parameters tell no value."""
+"""Names of extensions whose parameters contain no value."""
 
 
 def encoded(column: pa.ChunkedArray, kind: pa.DataType, orders: Orders) -> pa.ChunkedArray:
     """Plain values in the encodings of a type: dictionaries, runs and views at any depth.
 
-    A dictionary has the values of `column`, in the order that is known of it, and else as they come. Arrow
-    builds no dictionary of lists or structs: where the type has one, its values stay. Of a value that is NULL
-    nothing stays that stood below it. An ArrowException where values do not fit the type.
+    A dictionary has the values of `column`, in the known order, then in order of occurrence; lists and
+    structs stay values. Children of a NULL are emptied. An ArrowException if values do not fit the type.
     """
     kind = bare(kind)
     if column.type == kind and not kind.num_fields:
@@ -45,7 +44,7 @@ def encoded(column: pa.ChunkedArray, kind: pa.DataType, orders: Orders) -> pa.Ch
 
 
 def bare(kind: pa.DataType) -> pa.DataType:
-    """Type without metadata of its fields and without extensions that we do not know; unions are sparse."""
+    """Type without metadata of its fields and without unknown extensions; unions are sparse."""
     if isinstance(kind, pa.BaseExtensionType):
         return kind if kind.extension_name in _KNOWN else bare(kind.storage_type)
     if pa.types.is_dictionary(kind):
@@ -62,7 +61,7 @@ def bare(kind: pa.DataType) -> pa.DataType:
 
 
 def orders(parts: Sequence[pa.Array], *, declared: bool = False) -> dict[Path, pa.Array]:
-    """Values of the dictionaries of some arrays, by path; with `declared`, of ordered dictionaries only."""
+    """Values of the dictionaries in some arrays, by path; with `declared`, of ordered dictionaries only."""
     found: defaultdict[Path, list[pa.Array]] = defaultdict(list)
     for part in parts:
         for path, one in _dictionaries(part, ()):
@@ -88,7 +87,7 @@ def _dictionaries(array: pa.Array, path: Path) -> Iterator[tuple[Path, pa.Dictio
     elif pa.types.is_run_end_encoded(kind):
         inner = [array.values]
     elif isinstance(kind, pa.BaseExtensionType):
-        # Extensions come back without it, so that it has no place on the way.
+        # The storage of an extension holds the dictionaries; the extension is no step of the path.
         yield from _dictionaries(array.storage, path)
         return
     elif pa.types.is_struct(kind) or pa.types.is_union(kind):
@@ -102,14 +101,14 @@ def _dictionaries(array: pa.Array, path: Path) -> Iterator[tuple[Path, pa.Dictio
 
 
 def _looked_up(kind: pa.DataType) -> pa.DataType:
-    """Type of the same values, of which Arrow has an index."""
+    """Type of the same values for which Arrow can build an index."""
     if pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):
         return pa.decimal128(kind.precision, kind.scale)
     return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
 
 
 def _distinct(parts: Sequence[pa.Array]) -> pa.Array | None:
-    """Return the values of some arrays, each once, as they come, without NULL; None where Arrow does not."""
+    """Return distinct values of some arrays in order of occurrence, without NULL; None if Arrow cannot."""
     try:
         return pa.chunked_array(parts).unique().drop_null()
     except pa.ArrowNotImplementedError:
@@ -118,7 +117,7 @@ def _distinct(parts: Sequence[pa.Array]) -> pa.Array | None:
 
 def _encoded(parts: Sequence[pa.Array], kind: pa.DataType, known: Orders, path: Path) -> list[pa.Array]:
     """Return the chunks of a column in a type, all encoded alike."""
-    # A tenth of the start of every command, which few of them need.
+    # This import takes a tenth of the start of every command, and few commands need it.
     import pyarrow.compute as pc
 
     if pa.types.is_dictionary(kind):
@@ -148,7 +147,7 @@ def _encoded(parts: Sequence[pa.Array], kind: pa.DataType, known: Orders, path: 
 
 
 def _of_values(parts: Sequence[pa.Array], kind: pa.DataType, known: Orders, path: Path) -> list[pa.Array]:
-    """Return dictionaries of the values that are there; the values where a dictionary cannot be."""
+    """Return dictionaries of the values that occur; plain values if the type allows no dictionary."""
     import pyarrow.compute as pc
 
     to = _looked_up(plain_type(kind.value_type))
@@ -160,7 +159,7 @@ def _of_values(parts: Sequence[pa.Array], kind: pa.DataType, known: Orders, path
         order = known[path]
         kept = order.filter(pc.is_in(order, value_set=present))
         if len(kept) < len(present):
-            # A mean, for one, is no category of the source.
+            # A mean, for example, is no category of the source.
             return _encoded(values, kind.value_type, known, (*path, 0))
     else:
         kept = present
@@ -187,7 +186,7 @@ def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _lengths(intervals: pa.Array) -> pa.Array:
-    """Return intervals without months as lengths of time: DuckDB has one type for both."""
+    """Return intervals without months as durations: DuckDB has one type for both."""
     amounts = intervals.to_pylist()
     if any(amount is not None and amount.months for amount in amounts):
         raise ValueError("a month has no length")
@@ -196,7 +195,7 @@ def _lengths(intervals: pa.Array) -> pa.Array:
 
 
 def _shown(array: pa.Array) -> pa.Array:
-    """Return an array whose buffers hold no value behind a NULL."""
+    """Return an array whose buffers hold no value under a NULL."""
     if not array.null_count:
         return array
     absent = array.is_null()
@@ -221,7 +220,7 @@ def _types_of_children(kind: pa.DataType) -> list[pa.DataType]:
 
 
 def _with_types(kind: pa.DataType, types: Sequence[pa.DataType]) -> pa.DataType:
-    """Return a type of lists, structs, maps or unions with other types of its children; no views of lists."""
+    """Return a type of lists (no views), structs, maps or unions with other types of children."""
     if pa.types.is_map(kind):
         return pa.map_(
             kind.key_field.with_type(types[0]),

@@ -1,8 +1,8 @@
-"""Rows that others stored, copied to tables of our own before anything is asked of them.
+"""Own copies: rows of foreign files are copied to our tables before they are queried.
 
-A file states the least and the greatest value of a column, how many NULLs it has and more. DuckDB believes
-it where rows are filtered, sorted, grouped or counted, so a file that lies gets the answers that it likes. A
-plain scan reads the rows. What is asked of the copy is answered by statistics that DuckDB made of its rows.
+A file states the minimum, the maximum and the NULLs of a column, and more. DuckDB uses these statements to
+filter, sort, group and count, so a file with false statements could choose its answers. A plain scan reads
+the rows instead. Queries on the copy use statistics that DuckDB computed from the copied rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import duckdb
 
 BELIEVERS = ("statistics_propagation", "compressed_materialization")
-"""Optimizers of DuckDB that compute with what a file states."""
+"""Optimizers of DuckDB that rely on the statistics of a file."""
 
 _OPTIMIZERS, _ORDER = "disabled_optimizers", "preserve_insertion_order"
 
@@ -32,9 +32,9 @@ _SETTINGS_LOCK = threading.RLock()
 
 @contextlib.contextmanager
 def plain_scans(con: duckdb.DuckDBPyConnection, stage: str) -> Iterator[None]:
-    """Turn off the optimizers that believe what a file states, also for files behind a view of the user.
+    """Turn off the optimizers that rely on statements of a file, also for files behind a user's view.
 
-    Rows keep the order in which they stand in the file, by which they are compared with what it states.
+    Rows keep the order of the file, as the comparison with its statements requires.
     """
     with _SETTINGS_LOCK:
         before = _setting(con, _OPTIMIZERS, stage)
@@ -64,9 +64,9 @@ def _setting(con: duckdb.DuckDBPyConnection, name: str, stage: str) -> str:
 
 
 def copy(con: duckdb.DuckDBPyConnection, relation: str, table: str, stage: str, *, kept: bool = False) -> str:
-    """Copy the rows of a relation, in their order, to a table, SQL text like the relation; return the table.
+    """Copy the rows of a relation in their order to a table, and return the table as SQL text.
 
-    O(n), and DuckDB spills. The table is temporary unless `kept`.
+    O(n), and DuckDB may spill. The table is temporary unless `kept`.
     """
     statement = templates.render("files/stored.sql.j2:copy", table=table, relation=relation, kept=kept)
     with plain_scans(con, stage):
@@ -76,7 +76,7 @@ def copy(con: duckdb.DuckDBPyConnection, relation: str, table: str, stage: str, 
 
 @contextlib.contextmanager
 def room(con: duckdb.DuckDBPyConnection, schemas: Iterable[str], stage: str) -> Iterator[str]:
-    """Give the name of a database in memory with some schemas, for copies; it is gone in the end."""
+    """Give the name of a database in memory with some schemas, for copies; it is detached at the end."""
     name = f"{engine.workspace()}_copies"
     detach = templates.render("catalog/databases.sql.j2:detach", catalog=name)
     with interrupts.cleanup(con, lambda: engine.run(con, detach, stage)):
@@ -92,9 +92,9 @@ def lies(con: duckdb.DuckDBPyConnection, source: Path | Target, table: str, stag
 
 
 def of_parquet(con: duckdb.DuckDBPyConnection, files: Iterable[Path], table: str, stage: str) -> list[str]:
-    """Compare what Parquet files state with their rows, copied to a table file after file.
+    """Compare the statements of Parquet files with their rows, copied to a table file by file.
 
-    Where a row group states that a column is NULL throughout, DuckDB does not read it: pyarrow does.
+    If a row group states that a column is all NULL, DuckDB skips the column: pyarrow reads it.
     """
     columns, found, first = columns_of(con, table, stage), [], 0
     for path in files:
@@ -113,7 +113,7 @@ def of_parquet(con: duckdb.DuckDBPyConnection, files: Iterable[Path], table: str
 
 
 def told(found: Sequence[str]) -> str:
-    """Message: what the statistics of a file say and what its rows say."""
+    """Message: the statistics of a file and its rows contradict each other."""
     return f"the file's statistics contradict its rows: {'; '.join(found)}"
 
 

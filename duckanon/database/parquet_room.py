@@ -1,6 +1,6 @@
-"""What a Parquet file of Spark holds beside its records: bytes of no column, and words in its footer.
+"""Bytes of a Parquet file of Spark outside its records: bytes of no column, and words in the footer.
 
-No query reads them. Page headers, and fields of the footer that nobody knows, are not looked at.
+No query reads these bytes. Page headers and unknown fields of the footer are not checked.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _facts(con: duckdb.DuckDBPyConnection, path: Path, stage: str) -> tuple[Any,
 
 
 def _free(con: duckdb.DuckDBPyConnection, path: Path, end: int, stage: str) -> int:
-    """Bytes in front of the footer that belong to no column, its indexes and its filter."""
+    """Bytes before the footer outside every column, index and filter."""
     query = templates.render("evidence/parquet.sql.j2:parquet_room", path=path)
     free, at = 0, _MAGIC
     for first, length in engine.rows(con, query, stage, error=SourceError):
@@ -66,7 +66,7 @@ def _free(con: duckdb.DuckDBPyConnection, path: Path, end: int, stage: str) -> i
 
 
 def _expected(name: str, value: bytes, columns: Sequence[str]) -> bool:
-    """Whether Spark writes an entry of the footer, of records whose columns have no metadata."""
+    """Whether Spark writes an entry of the footer for columns without metadata."""
     try:
         text = value.decode("utf-8")
         if name == SPARK_VERSION:
@@ -77,7 +77,7 @@ def _expected(name: str, value: bytes, columns: Sequence[str]) -> bool:
 
 
 def _bare(schema: Any, text: str, columns: Sequence[str]) -> bool:
-    """Whether a schema of Spark names columns and types, and is written without anything else."""
+    """Whether a schema of Spark has names and types of the columns and nothing else."""
     fields = schema.get("fields") if isinstance(schema, dict) else None
     if not isinstance(fields, list) or schema != {"type": "struct", "fields": fields}:
         return False

@@ -1,4 +1,4 @@
-"""Paths: a file, or a table in a database file, as it is named on the command line; nothing is opened."""
+"""Paths: a file, or a table in a database file, as named on the command line; nothing is opened."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _REMOTE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/{1,2}(?!/)(.*)", re.DOTALL)
 
 
 def check_local(name: str | Path) -> None:
-    """Raise where a name is the address of a file elsewhere; nothing is asked of the network."""
+    """Raise if a name is a remote address; the network is not asked."""
     remote = _REMOTE.fullmatch(str(name))
     if remote is not None and not Path(name).exists():
         raise SourceError(
@@ -45,14 +45,14 @@ def check_local(name: str | Path) -> None:
 
 
 def check_unpacked(path: Path) -> None:
-    """Raise where a file is compressed, by its name: its checks read the text itself, more than once."""
+    """Raise if the name of a file says that it is compressed: checks read the plain text several times."""
     command = _PACKED.get(path.suffix.lower())
     if command is not None:
         raise SourceError(f"{str(path)!r} is compressed: unpack it first, {command} {shlex.quote(str(path))}")
 
 
 def check_readable(path: Path) -> None:
-    """Raise unless a path is a file with something in it that may be read, and more than once: no pipe."""
+    """Raise unless a path is a readable file with content that can be read several times, so no pipe."""
     shown = repr(str(path))
     try:
         if path.is_symlink() and not path.exists():
@@ -69,7 +69,7 @@ def check_readable(path: Path) -> None:
 
 
 def database_of(file: Path) -> bool:
-    """Whether a file is a database of DuckDB, whatever it is called."""
+    """Whether a file is a DuckDB database, whatever its name."""
     try:
         with open_plain(file) as opened:
             return opened.read(_MAGIC.stop)[_MAGIC] == b"DUCK"
@@ -78,11 +78,11 @@ def database_of(file: Path) -> bool:
 
 
 def check_encoding(path: Path) -> None:
-    """Raise where a text is UTF-16, as spreadsheets save "Unicode text": DuckDB would name the byte 0."""
+    """Raise if a text is UTF-16, as "Unicode text" of spreadsheets: DuckDB would complain of a byte 0."""
     with open_plain(path) as file:
         begin = file.read(64)
     halves = [(begin[0::2], begin[1::2]), (begin[1::2], begin[0::2])]
-    # Without a mark in front every other byte of ASCII is zero.
+    # In UTF-16 without a mark every other byte of ASCII is zero.
     plain = any(not any(empty) and text and min(text) >= ord("\t") for empty, text in halves)
     if plain or begin.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise SourceError(
@@ -92,11 +92,11 @@ def check_encoding(path: Path) -> None:
 
 
 def open_plain(path: Path) -> BinaryIO:
-    """Open a file to read its bytes; a SourceError for a pipe or a device, for which that might never end.
+    """Open a file to read its bytes; a SourceError for a pipe or a device, which might never end.
 
-    It is opened without waiting and looked at then, so that nothing can take its place in between.
+    The file is opened without waiting and checked afterwards, so no other file can take its place in between.
     """
-    # Windows has text files, and no pipes that are files.
+    # Windows distinguishes text files, and its pipes are no files.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
         handle = os.open(path, flags)
@@ -114,14 +114,14 @@ def open_plain(path: Path) -> BinaryIO:
 
 
 def check_opened(path: Path) -> None:
-    """Raise where the file of a database, or its log, exists and is a pipe or a device."""
+    """Raise if the file of a database, or its log, is a pipe or a device."""
     if path.exists() and not path.is_dir():
         open_plain(path).close()
     check_log(path)
 
 
 def check_log(path: Path) -> None:
-    """Raise where the log of a database exists and is no plain file: DuckDB opens it with the database."""
+    """Raise if the log of a database exists and is no plain file: DuckDB opens the log with the database."""
     log = path.with_name(f"{path.name}.wal")
     if os.path.lexists(log) and not log.is_file():
         raise SourceError(

@@ -1,4 +1,4 @@
-"""Quoting of identifiers and literals, and what types say of their values."""
+"""Quoting of identifiers and literals, and properties of types by their text."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _TYPES_OF_ONE_FORM = re.compile(
     r"U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|BIGNUM|DECIMAL\(\d+,\d+\)|BOOLEAN|BLOB|BIT|UUID|DATE"
     r"|TIME(_NS| WITH TIME ZONE)?|TIMESTAMP(_S|_MS|_NS| WITH TIME ZONE)?"
 )
-"""Types whose equal values are always the same."""
+"""Types whose equal values are always identical."""
 
 
 def ident(name: str) -> str:
-    """Quoted SQL identifier of a name, whatever characters the name has.
+    """Quoted SQL identifier of a name with any characters.
 
     >>> print(ident('my "column" x'))
     "my ""column"" x"
@@ -47,17 +47,17 @@ def literal(value: str | int | float | Decimal | bool | None) -> str:
 
 
 def file_literal(path: str | Path) -> str:
-    """SQL literal by which DuckDB reads one file, if a pattern matches its absolute path alone.
+    """SQL literal by which DuckDB reads exactly one file; a SourceError if no pattern does that.
 
-    DuckDB takes ``data[1].csv`` for a pattern and reads ``data1.csv``, a leading ``~`` for the home of the
-    user, and the beginning of ``s3:/x.csv`` for a protocol.
+    DuckDB reads ``data[1].csv`` as a pattern for ``data1.csv``, a leading ``~`` as the home folder, and
+    ``s3:/x.csv`` as a protocol.
 
     >>> print(file_literal("/data/it's[1].csv"))
     '/data/it''s[[]1].csv'
     """
     text = Path(path).absolute().as_posix()
     if "\\" in text and _GLOB.search(text):
-        # In a pattern a backslash parts folders, also where it is an ordinary character in names.
+        # In a pattern a backslash separates folders, even where it is an ordinary character of names.
         raise SourceError(f"{str(path)!r} has a backslash and one of [ * ? in its path: rename it")
     return literal(one_file(text))
 
@@ -72,7 +72,7 @@ def one_file(path: str) -> str:
 
 
 def plain(type_text: str) -> bool:
-    """Whether equal values of a type are one in any session: not of text (collations) nor of nested types.
+    """Whether equal values of a type are identical in any session; false for text and for nested types.
 
     >>> plain("DECIMAL(9,2)"), plain("DOUBLE"), plain("INTERVAL")
     (True, False, False)
@@ -81,7 +81,7 @@ def plain(type_text: str) -> bool:
 
 
 def with_bits(type_text: str) -> str:
-    """Type, BIT in place of DOUBLE and FLOAT, to which values are cast to see the bits of their numbers.
+    """Type with BIT in place of DOUBLE and FLOAT: a cast to it shows the bits of the numbers.
 
     >>> with_bits('STRUCT(a DOUBLE, "DOUBLE" FLOAT[])')
     'STRUCT(a BIT, "DOUBLE" BIT[])'

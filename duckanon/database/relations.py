@@ -1,4 +1,4 @@
-"""Names of relations in the catalog of DuckDB: where a name stands, and what has it."""
+"""Names of relations in the catalog of DuckDB: their full names, and what they stand for."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Target:
 
 @dataclass(frozen=True)
 class Database:
-    """An attached database: whether it can only be read, and its file, None in memory."""
+    """An attached database: whether it is read-only, and its file; None in memory."""
 
     readonly: bool
     path: str | None
 
 
 def databases(con: duckdb.DuckDBPyConnection, stage: str) -> dict[str, Database]:
-    """Attached databases by name, without those that DuckDB itself has."""
+    """Attached databases by name, without DuckDB's internal ones."""
     rows = engine.rows(con, templates.render("catalog/databases.sql.j2:databases"), stage)
     return {name: Database(readonly, path) for name, readonly, path in rows}
 
@@ -50,7 +50,7 @@ def current(con: duckdb.DuckDBPyConnection) -> tuple[str, str]:
 def resolve(con: duckdb.DuckDBPyConnection, name: QualifiedName) -> Target:
     """Full name of a view to be written or found, by DuckDB's rules, spelled as in the catalog.
 
-    A ReleaseError where one of them does not exist, or the first of two parts could mean both.
+    A ReleaseError if a part does not exist, or the first of two parts is both a database and a schema.
     """
     catalog, schema = current(con)
     schemas = [
@@ -84,7 +84,7 @@ def _existing(schemas: list[tuple[str, str]], catalog: str, schema: str) -> tupl
 
 @dataclass(frozen=True)
 class Relation:
-    """What has a name: a table or a view; of a view its comment, where it has one, and its SQL."""
+    """A table or a view under a name; for a view its comment, if any, and its SQL."""
 
     kind: str
     comment: str | None
@@ -92,7 +92,7 @@ class Relation:
 
 
 def lookup(con: duckdb.DuckDBPyConnection, target: Target) -> Relation | None:
-    """Whatever has a name now; None where nothing has it."""
+    """The relation of a name; None if there is none."""
     query = templates.render(
         "catalog/views.sql.j2:relation", catalog=target.catalog, schema=target.schema, name=target.name
     )
@@ -106,19 +106,19 @@ def relation_of(target: Target) -> str:
 
 
 def named(*parts: str | None) -> str:
-    """Quoted name of a relation of the parts that are known; ``'temp'`` and a name for a temporary one."""
+    """Quoted name of a relation from its known parts; ``'temp'`` and a name for a temporary relation."""
     known = [part for part in parts if part is not None]
     return templates.render("relation.sql.j2:named", parts=known)
 
 
 def subquery(query: str) -> str:
-    """Query, one SELECT, in parentheses, as what stands after FROM."""
+    """Query, one SELECT, in parentheses, as SQL text after FROM."""
     return templates.render("relation.sql.j2:subquery", query=query).strip()
 
 
 def columns_of(
     con: duckdb.DuckDBPyConnection, relation: str, stage: str, *, error: type[DuckanonError] = SourceError
 ) -> list[tuple[str, str]]:
-    """Names and types of the columns of a relation (what stands after FROM)."""
+    """Names and types of the columns of a relation, given as SQL text after FROM."""
     query = templates.render("relation.sql.j2:describe", relation=relation)
     return [(row[0], row[1]) for row in engine.rows(con, query, stage, error=error)]

@@ -1,4 +1,4 @@
-"""Rows of a relation in an order of their own, hashed column by column, for fingerprints."""
+"""Rows of a relation in a canonical order, hashed column by column, for fingerprints."""
 
 from __future__ import annotations
 
@@ -31,21 +31,20 @@ _TYPED = re.compile(r"\bUNION\(|\bVARIANT(?![^\[,)])")
 
 
 def carries_its_type(type_text: str) -> bool:
-    """Whether values have types of their own that their text does not tell, 1 or '1': UNION, VARIANT."""
+    """Whether values carry types that their text does not show (1 or '1'): UNION, VARIANT."""
     return _TYPED.search(_QUOTED.sub("", type_text)) is not None
 
 
 def tells_all(type_text: str) -> bool:
-    """Whether two values of a type always differ in their text and JSON: not so inside a VARIANT."""
+    """Whether two different values of a type always differ in text and JSON; false inside a VARIANT."""
     return _VARIANT.search(_QUOTED.sub("", type_text)) is None
 
 
 def in_order(relation: str, columns: Sequence[tuple[str, str]], bounds: str | None = None) -> str:
-    """Query of the rows of a relation, SQL text, with columns of names and types: as written, and sorted.
+    """Query of the rows of a relation (SQL text), written in canonical form and sorted. DuckDB may spill.
 
-    Columns of numbers come first, by which rows are sorted fastest. A row is sorted by all that is written of
-    it, so rows that change places are the same. DuckDB spills. With `bounds`, a relation of written rows,
-    these are among them.
+    Numbers come first, which sort fastest. The sort key is the whole written row, so only equal rows are
+    interchangeable. `bounds` is a relation of written rows that are added.
     """
     forms = [(name, _form(type_text)) for name, type_text in columns]
     forms.sort(key=lambda column: column[1] not in _FORMS)
@@ -55,7 +54,7 @@ def in_order(relation: str, columns: Sequence[tuple[str, str]], bounds: str | No
 
 
 def written_in_order(relation: str, names: Sequence[str]) -> str:
-    """Query of rows that are written already, in columns of these names: sorted."""
+    """Query that sorts written rows with columns of these names."""
     forms = [(name, "as written") for name in names]
     return templates.render(
         "evidence/fingerprint.sql.j2:sorted", relation=relation, columns=forms, bounds=None
@@ -70,9 +69,9 @@ def _form(type_text: str) -> str:
 
 
 def pieces(batch: pa.RecordBatch) -> Iterator[tuple[int, bytes, bytes | memoryview]]:
-    """Give the place of each column of rows of `in_order`, and its lengths and values as bytes.
+    """Give the place of each column of `in_order`, with its lengths and its values as bytes.
 
-    A length has 4 bytes, a number 8, the highest first; a NULL has the length `NULL` and no value.
+    A length has 4 bytes, a number 8, most significant first. A NULL has the length `NULL` and no value.
     """
     for place, column in enumerate(batch.columns):
         there = _there(column)
@@ -84,7 +83,7 @@ def pieces(batch: pa.RecordBatch) -> Iterator[tuple[int, bytes, bytes | memoryvi
             numbers = numbers[column.offset : column.offset + len(column)]
             values = numbers[there].astype(numbers.dtype.newbyteorder(">")).tobytes()
         else:
-            # A NULL has no bytes in Arrow, so that nothing is to be left out.
+            # Arrow stores no bytes for NULL, so nothing has to be left out.
             ends, data = texts_of(column)
             lengths, values = np.diff(ends).astype(">u4"), data[ends[0] : ends[-1]]
         lengths[~there] = NULL
@@ -92,7 +91,7 @@ def pieces(batch: pa.RecordBatch) -> Iterator[tuple[int, bytes, bytes | memoryvi
 
 
 def _there(column: pa.Array) -> NDArray[np.bool_]:
-    """Where a column (n,) has a value."""
+    """Whether each row of a column (n,) has a value."""
     if not column.null_count:
         return np.ones(len(column), bool)
     bits = np.frombuffer(column.buffers()[0], np.uint8)
@@ -101,7 +100,7 @@ def _there(column: pa.Array) -> NDArray[np.bool_]:
 
 def texts_of(texts: pa.Array) -> tuple[NDArray[np.int32], memoryview]:
     """Offsets (n + 1,) and bytes of UTF-8 texts or blobs, without a slow list of Python objects."""
-    # A session may ask for large strings or views. Even a cast to the same type loads pyarrow.compute.
+    # A session may use large strings or views. Even a cast to the same type loads pyarrow.compute.
     if texts.type not in (pa.string(), pa.binary()):
         bare = texts.type in (pa.large_binary(), pa.binary_view())
         texts = texts.cast(pa.binary() if bare else pa.string())
@@ -113,10 +112,10 @@ def texts_of(texts: pa.Array) -> tuple[NDArray[np.int32], memoryview]:
 def combined(
     columns: Sequence[tuple[str, str]], given: Iterable[tuple[int, bytes, bytes | memoryview]]
 ) -> str:
-    """SHA-256, in hex, of names and types of the columns and of what `pieces` gave of all rows in order.
+    """SHA-256, in hex, of the columns' names and types and of the `pieces` of all rows. O(n).
 
-    Of a JSON line, and of the SHA-256, in hex, of the lengths and of the values of one column after the
-    other. O(n), and no more in memory than one of what is given.
+    The hashed text is a JSON line, then for each column the SHA-256 of its lengths and that of its values, in
+    hex. In memory: one item of `given`.
     """
     written = sum(2 if carries_its_type(type_text) else 1 for _, type_text in columns)
     states = [(hashlib.sha256(), hashlib.sha256()) for _ in range(written)]

@@ -1,4 +1,4 @@
-"""Spool: rows that one stage writes batch by batch and a later one reads, on disk and not in memory."""
+"""Spool: rows that one stage writes batch by batch and a later stage reads, on disk."""
 
 from __future__ import annotations
 
@@ -23,16 +23,13 @@ BYTES_IN_MEMORY = 16_000_000
 """Bytes that stay in memory before a file is made."""
 
 ROWS_PER_WRITE = 65_536
-"""Rows that are written together: a batch of its own costs DuckDB more than the rows of a tile do."""
+"""Rows of a written batch: in DuckDB a batch costs more than the rows of a tile."""
 
 
 class Spool:
-    """Rows in the order in which they were added, in a file without a name that is gone with this object.
+    """Rows in the order of `add`, in a nameless file that disappears with this object.
 
-    Parameters
-    ----------
-    folder : Path or None
-        Where the file is made, which nobody can open by a name; where temporary files are made without it.
+    The file lies in `folder`, or in the folder for temporary files if `folder` is None.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -41,13 +38,13 @@ class Spool:
         self._writer: pa.RecordBatchStreamWriter | None = None
         self._waiting: list[Mapping[str, npt.NDArray[Any]]] = []
         self._rows = 0
-        # The file goes with this object, whatever ends the release.
+        # The file disappears with this object, whatever ends the release.
         weakref.finalize(self, self._file.close)
 
     def add(self, columns: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Add rows: columns (n,) of the same names and types each time. O(n)."""
+        """Add rows: columns (n,) with the same names and types each time. O(n)."""
         rows = len(next(iter(columns.values())))
-        # Few rows may be part of an array that would stay in memory with them.
+        # A few rows may be a slice of a large array, which would stay in memory.
         kept = (
             columns if rows >= ROWS_PER_WRITE else {name: values.copy() for name, values in columns.items()}
         )
@@ -57,7 +54,7 @@ class Spool:
             self._write()
 
     def _write(self) -> None:
-        """Write all rows that wait as one batch."""
+        """Write all waiting rows as one batch."""
         waiting, self._waiting, self._rows = self._waiting, [], 0
         parts = {name: [columns[name] for columns in waiting] for name in waiting[0]}
         batch = pa.record_batch(
@@ -77,7 +74,7 @@ class Spool:
             ) from full
 
     def read(self) -> pa.RecordBatchReader:
-        """All rows from the first on; nothing can be added any more. One reader at a time."""
+        """All rows in order; no row can be added afterwards. One reader at a time."""
         if self._waiting:
             self._write()
         if self._writer is not None:
@@ -92,7 +89,7 @@ class Spool:
 
 
 def spool_folder(con: duckdb.DuckDBPyConnection) -> Path | None:
-    """The folder into which DuckDB spills, where it is there; None for that of other temporary files."""
+    """DuckDB's folder for temporary files if it exists; None for the system's folder."""
     query = templates.render("session.sql.j2:setting", name="temp_directory")
     named = engine.rows(con, query, "partition")[0][0]
     return Path(named) if named and Path(named).is_dir() else None

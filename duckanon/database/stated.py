@@ -1,4 +1,4 @@
-"""What a file states about its rows, compared with them: bounds of values, NULLs, numbers of values."""
+"""Statements of a file about its rows, compared with the rows: bounds of values, NULLs, distinct values."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ WHOLE_TABLE = -1
 """Number of the part that stands for the whole table."""
 
 LIES_TOLD = 10
-"""Contradictions that are told one by one."""
+"""Contradictions listed in an error."""
 
 _BATCH_ROWS = 65_536
-"""Rows that are read at a time where DuckDB would read none."""
+"""Rows that pyarrow reads at a time."""
 
 _VALUE_CHARACTERS_SHOWN = 60
 """Characters of a value that are shown."""
@@ -45,11 +45,11 @@ _VALUES = re.compile(
 class _StatedColumn:
     """A column whose statistics are compared with its values."""
 
-    number: int  # in the statistics
+    number: int  # of the column in the statistics
     name: str
     type: str
-    form: str  # how its values are compared: text, bytes, number, value; none where they have no order
-    different: bool  # whether the number of its different values is stated
+    form: str  # how values are compared: text, bytes, number, value; none for types without an order
+    different: bool  # whether the file states the number of distinct values
 
 
 def contradictions(
@@ -63,11 +63,10 @@ def contradictions(
     last: int,
     shortened: bool = False,
 ) -> list[str]:
-    """Tell where rows contradict what was stated: `stated` a table of sql/files/stated_*, `copy` a relation.
+    """Contradictions between rows (`copy`) and statements (`stated`, a table of sql/files/stated_*).
 
-    `columns` are number, name and type; the rows are those from `first` to before `last`. Each part of the
-    file is compared with its own rows, if there are as many as it states; all together where rows were
-    deleted. O(n) a column, and a sort where the number of different values is stated.
+    `columns` are number, name and type; rows run from `first` to before `last`. Each part is compared alone
+    if its row count matches, else all parts together. O(n) a column; a sort if distinct values are stated.
     """
     sizes = engine.rows(con, templates.render("files/stated.sql.j2:parts", stated=stated), stage)
     different = {number for _, _, numbers in sizes for number in numbers or ()}
@@ -113,7 +112,7 @@ def _column(number: int, name: str, kind: str, *, different: bool) -> _StatedCol
 def _parts(
     sizes: Sequence[tuple[int, int]], first: int, last: int
 ) -> tuple[list[tuple[int, int, int]], bool]:
-    """Return number, first row and end of each part, and whether all had to be taken for one."""
+    """Return number, first row and end of each part, and whether all parts had to be taken as one."""
     parts, end = [], first
     for part, rows in sizes:
         if part != WHOLE_TABLE:
@@ -146,7 +145,8 @@ def misplaced(
 ) -> list[str]:
     """Tell where other readers of a Parquet file would not see the `records` rows that DuckDB reads.
 
-    Some count the rows by the footer, or find the columns of a row group by name; DuckDB goes by their place.
+    Other readers may count rows by the footer, or find columns of a row group by name; DuckDB uses their
+    place.
     """
     query = templates.render("files/stated.sql.j2:parquet_shape", path=path)
     ((stated, placed),) = engine.rows(con, query, stage, error=SourceError)
@@ -160,16 +160,16 @@ def misplaced(
 
 
 def unread(con: duckdb.DuckDBPyConnection, path: Path, stage: str) -> list[str]:
-    """Tell which columns of a Parquet file state that they are NULL throughout a row group, and are not.
+    """Tell which columns of a Parquet file have values in a row group that states all NULL.
 
-    DuckDB does not read such a column of a row group at all, so that a plain scan gives NULL, too.
+    DuckDB skips such a column, so a plain scan gives NULL, too.
     """
     found = engine.rows(
         con, templates.render("files/stated.sql.j2:all_null", path=path), stage, error=SourceError
     )
     if not found:
         return []
-    from pyarrow import parquet  # 50 ms that hardly a file needs
+    from pyarrow import parquet  # 50 ms, and hardly a file needs it
 
     told = {}
     try:
@@ -202,17 +202,17 @@ def _valued(values: pa.Array) -> bool:
 
 
 def rows(con: duckdb.DuckDBPyConnection, stated: str, stage: str) -> int:
-    """Number of rows that a file states to have, part by part."""
+    """Number of rows that a file states, summed over its parts."""
     sizes = engine.rows(con, templates.render("files/stated.sql.j2:parts", stated=stated), stage)
     return sum(int(size) for part, size, _ in sizes if part != WHOLE_TABLE)
 
 
 def flat(con: duckdb.DuckDBPyConnection, path: Path, stage: str) -> dict[str, int]:
-    """Columns of a Parquet file that are not nested: number, from 0, among the leaf columns of the file."""
+    """Columns of a Parquet file without nesting: number, from 0, among the leaf columns of the file."""
     query = templates.render("files/stated.sql.j2:parquet_names", path=path)
     columns: dict[str, int] = {}
     inside = number = 0
-    # The first entry is the root; those that are inside a column follow it.
+    # The first entry is the root; the children of a column follow the column.
     for name, children, repeated in engine.rows(con, query, stage, error=SourceError)[1:]:
         if not inside and not children and not repeated:
             columns[name] = number

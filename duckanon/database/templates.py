@@ -1,4 +1,4 @@
-"""Find and render the SQL files: the only place that knows where they lie, the only use of Jinja for SQL."""
+"""Find and render the SQL files: the only code that knows their folder and uses Jinja for SQL."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _INSTALLED = Path(__file__).parents[1] / "sql"
 _CHECKOUT = Path(__file__).parents[2] / "sql"
 
 _HEADER = re.compile(r"^(?:\{#\n)?-- name: (\w+)$", re.MULTILINE)
-"""Where a section begins; the header of a part of a query stands in a comment of Jinja."""
+"""First line of a section; the header of a part of a query is inside a Jinja comment."""
 
 
 def folder() -> Path:
-    """Folder of the SQL files: inside an installed package, or beside it in a checkout."""
+    """Folder of the SQL files: inside an installed package, or beside the package in a checkout."""
     return _INSTALLED if _INSTALLED.is_dir() else _CHECKOUT
 
 
@@ -33,12 +33,12 @@ def read(name: str) -> str:
 
 
 class _Sections(jinja2.FileSystemLoader):
-    """Finds ``folder/file.sql.j2``, or of a file with sections one of them: ``folder/file.sql.j2:name``."""
+    """Loader of ``folder/file.sql.j2``, or of a section of such a file: ``folder/file.sql.j2:name``."""
 
     def get_source(
         self, environment: jinja2.Environment, template: str
     ) -> tuple[str, str, Callable[[], bool]]:
-        """Text of a file or section; a file with sections is no template as a whole."""
+        """Text of a file or section; a file with sections cannot be loaded as a whole."""
         file, _, name = template.partition(":")
         text, path, fresh = super().get_source(environment, file)
         sections = sections_of(text)
@@ -50,7 +50,7 @@ class _Sections(jinja2.FileSystemLoader):
 
 
 def sections_of(text: str) -> dict[str, str]:
-    """Sections of an SQL file by name, each from its header on, ``-- name: use``; none for most files."""
+    """Sections of an SQL file by name, each from its header ``-- name: use`` on; empty for most files."""
     headers = [*_HEADER.finditer(text)]
     edges = [*(header.start() for header in headers), len(text)]
     return {
@@ -79,14 +79,14 @@ def _environment() -> jinja2.Environment:
 
 
 def render(name: str, /, **values: object) -> str:
-    """SQL text of a template by its path below ``sql/``, with its section where the file has sections.
+    """SQL text of a template by its path below ``sql/``, with a section if the file has sections.
 
-    A name in the template without a value is an error.
+    An undefined name in the template is an error.
     """
     return _environment().get_template(name).render(**values)
 
 
 def macros(name: str, /, **values: object) -> dict[str, jinja2.runtime.Macro]:
-    """Macros of a template, by name; they know the values, and their names begin without an underscore."""
+    """Macros of a template by name, without names that begin with an underscore; they know the values."""
     module = _environment().get_template(name).make_module(values)
     return {key: macro for key, macro in vars(module).items() if isinstance(macro, jinja2.runtime.Macro)}

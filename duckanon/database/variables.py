@@ -1,4 +1,4 @@
-"""Variables of the user's program, which a connection of ours does not take for tables."""
+"""Variables of the user's program: our connection does not read them as tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MISSING = re.compile(r"Table with name \"?(\w+)\"? does not exist")
 
 
 def hint(cause: BaseException) -> str:
-    """What to add to an error of DuckDB about a table that is a variable of our caller; else nothing."""
+    """Hint for a DuckDB error about a table whose name is a variable of the caller; else empty."""
     match = _MISSING.search(str(cause))
     if match is None:
         return ""

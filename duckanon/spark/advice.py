@@ -1,4 +1,4 @@
-"""Advice: warnings for the owner of a valid release on Spark, in the words of every release."""
+"""Advice: warnings for the owner of a valid release on Spark, in the same words as for DuckDB."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ COUNT_MAX_ERROR_SHARE = 0.2
 """Share by which an approximate count of values may fall short of the true one."""
 
 COUNT_MAX_ERROR_VALUES = 8
-"""Values by which an approximate count may fall short besides, where there are few."""
+"""Further values by which an approximate count of few values may be too low."""
 
 USUAL_SAMPLE_NUMBERS = 100_000
 """Numbers, about, of the sample from which the usual range of a column is taken."""
@@ -72,31 +72,31 @@ class AdvisedRelease:
 
     staged: Staged
     embedded: Embedded
-    labelled: DataFrame  # all staged records with the number of their first class
-    final: DataFrame  # the released records, as staged, with the number of their final class
+    labelled: DataFrame  # staged records with the number of their first class
+    final: DataFrame  # released records as staged, with the number of their final class
     released: DataFrame
-    classes: int  # by the released values, which several final classes may share
+    classes: int  # of released values, which several final classes may share
 
 
 @dataclass(frozen=True)
 class ColumnFacts:
     """Counts of values in the columns of the staged records."""
 
-    others: Sequence[Field]  # insensitive ones
-    kept: Sequence[Field]  # quasi-identifiers released by values of single records
+    others: Sequence[Field]  # insensitive columns
+    kept: Sequence[Field]  # quasi-identifiers whose released value is one record's value
     commas: Mapping[Field, Mapping[str, bool]]  # texts that are numbers with a comma, and their form
     many: Sequence[Field]  # texts with approximate distances
-    different: Mapping[str, int]  # different values, by column, if there may be enough for a warning
-    together: int  # combinations of the insensitive columns, about
+    different: Mapping[str, int]  # distinct values by column, where a warning is possible
+    together: int  # approximate number of combinations of insensitive values
 
     def own(self, field: Field, values: int) -> bool:
-        """Whether the most frequent value of a class is one person's own; `values` records have a value."""
+        """Whether the mode of a class is one person's own value; `values` records have a value."""
         different = self.different.get(field.column, 0)
         return different > 1 and different >= OWN_VALUE_MIN_SHARE * values
 
 
 def advice(made: AdvisedRelease, policy: Policy, *, records: int, loss: float) -> tuple[str, ...]:
-    """Warnings about the columns and the loss of a release, in the order of every release."""
+    """Warnings about the columns and the loss of a release, in the same order as for DuckDB."""
     found = [*_revealed(made.released, made.staged.bound), *_of_columns(made, policy)]
     if made.staged.left_out:
         found.append(without_nulls(made.staged.left_out))
@@ -105,7 +105,7 @@ def advice(made: AdvisedRelease, policy: Policy, *, records: int, loss: float) -
 
 
 def _revealed(released: DataFrame, bound: BoundColumns) -> Iterator[str]:
-    """Warn of sensitive columns without a threshold that have classes of one value; NULL is a value."""
+    """Warn of sensitive columns without a threshold if some classes have one value; NULL is a value."""
     free = [field for field in bound.sensitive if field.attribute.t is None and field.attribute.l is None]
     if not free:
         return
@@ -129,7 +129,7 @@ def _revealed(released: DataFrame, bound: BoundColumns) -> Iterator[str]:
 
 
 def _of_columns(made: AdvisedRelease, policy: Policy) -> Iterator[str]:
-    """Warn of single columns, in the order of a release in DuckDB."""
+    """Warn of single columns, in the same order as for DuckDB."""
     facts, values, bound = _column_facts(made), made.staged.values, made.staged.bound
     yield from _insensitive(made.staged, facts)
     yield from codes(bound.quasi, [bound.name_of(field.column) for field in bound.quasi], policy)
@@ -141,7 +141,7 @@ def _of_columns(made: AdvisedRelease, policy: Policy) -> Iterator[str]:
         yield own_value(bound.name_of(field.column), field, different, values[field.column])
     for field, look in facts.commas.items():
         name = bound.name_of(field.column)
-        # Spark reads double quotes as a text: its names have backticks.
+        # In Spark a name in double quotes is a text: names have backticks.
         yield decimal_comma(name, look, quoted=f"`{name.replace('`', '``')}`")
     for field in facts.many:
         if field not in own and field not in facts.commas:
@@ -150,9 +150,9 @@ def _of_columns(made: AdvisedRelease, policy: Policy) -> Iterator[str]:
 
 
 def _column_facts(made: AdvisedRelease) -> ColumnFacts:
-    """Count values, approximately in one pass over the records; then exactly where a warning is possible.
+    """Count values: approximately in one pass, then exactly where a warning is possible.
 
-    The values that the driver has already are not counted again.
+    Columns whose values the driver already has are not counted again.
     """
     staged, bound, known = made.staged, made.staged.bound, _known(made.embedded)
     others = [field for field in bound.fields if field.attribute.role is Role.INSENSITIVE]
@@ -181,7 +181,7 @@ def _column_facts(made: AdvisedRelease) -> ColumnFacts:
 
 
 def _known(embedded: Embedded) -> dict[Field, pa.Array]:
-    """Different values of texts, NULL among them, of the columns whose values the driver has."""
+    """Distinct values of texts, NULL included, for the columns whose values the driver has."""
     found = {axis.field: axis.values for axis in embedded.axes if axis.values is not None}
     for field, domain in zip(embedded.fields, embedded.domains, strict=True):
         if field.kind == "text" and domain.ranges == 1 and domain.rest is None:
@@ -190,7 +190,7 @@ def _known(embedded: Embedded) -> dict[Field, pa.Array]:
 
 
 def _enough(about: int, least: float) -> bool:
-    """Whether there may be `least` values, by an approximate count."""
+    """Whether there may be `least` values, given an approximate count."""
     return about + COUNT_MAX_ERROR_VALUES >= (1 - COUNT_MAX_ERROR_SHARE) * least
 
 
@@ -202,7 +202,7 @@ def _seen(
     asked = [sf.approx_count_distinct(column).alias(f"about_{column}") for column in about]
     asked += [_look(field.column).alias(f"look_{field.column}") for field in texts]
     if len(others) > 1:
-        # A hash ignores NULL: without the flags (1, NULL) and (NULL, 1) would be the same.
+        # A hash ignores NULL: without the flags, (1, NULL) and (NULL, 1) would have the same hash.
         parts = [part for field in others for part in (sf.isnull(field.column), sf.col(field.column))]
         asked.append(sf.approx_count_distinct(sf.xxhash64(*parts)).alias("about_together"))
     if not asked:
@@ -213,7 +213,7 @@ def _seen(
 
 
 def _looks(values: Mapping[Field, pa.Array]) -> dict[Field, Mapping[str, bool]]:
-    """Whether the different values of each column are numbers with a comma."""
+    """Whether the distinct values of each column are numbers with a comma."""
     if not values:
         return {}
     tables = {field.column: pa.table({"value": texts}) for field, texts in values.items()}
@@ -236,20 +236,20 @@ def _look(column: str) -> Column:
 
 
 def _insensitive(staged: Staged, facts: ColumnFacts) -> Iterator[str]:
-    """Warn of insensitive columns whose values, each or together, single out records."""
+    """Warn of insensitive columns that single out records, alone or together."""
     common = []
     for field in facts.others:
         different = facts.different.get(field.column, 0)
         if different > UNIQUE_MIN_SHARE * staged.size:
             yield singles_out(staged.bound.name_of(field.column), different, staged.size)
             continue
-        # At most as many records are alone as there are values, NULL among them.
+        # There are at most as many unique records as values, NULL included.
         alone = _alone(staged, [field.column]) if different + 1 >= ALONE_MIN_SHARE * staged.size else 0
         if alone >= ALONE_MIN_SHARE * staged.size:
             yield alone_by(staged.bound.name_of(field.column), alone, staged.size)
         else:
             common.append(field.column)
-    # At most as many records are alone as there are combinations of all columns.
+    # There are at most as many unique records as combinations of all columns.
     if len(common) < 2 or not _enough(facts.together, ALONE_MIN_SHARE * staged.size):
         return
     alone = _alone(staged, common)
@@ -258,16 +258,17 @@ def _insensitive(staged: Staged, facts: ColumnFacts) -> Iterator[str]:
 
 
 def _alone(staged: Staged, columns: Sequence[str]) -> int:
-    """Number of records whose values in some columns no other record has."""
+    """Number of records that are unique in some columns."""
     combined = staged.frame.groupBy(*columns).agg(sf.count(sf.lit(1)).alias("records"))
     [[alone]] = combined.agg(sf.count_if(sf.col("records") == 1)).collect()
     return int(alone)
 
 
 def _dominated(made: AdvisedRelease, policy: Policy) -> Iterator[str]:
-    """Warn of means that tell an outlier to a reader who knows the usual range of the column.
+    """Warn of means that reveal an outlier to a reader who knows the usual range of the column.
 
-    As `sql/advice/dominated.sql.j2`, by sums of whole numbers. Rounding counts in favour of a warning.
+    The criterion is that of `sql/advice/dominated.sql.j2`, in whole numbers. Rounding makes a warning more
+    likely.
     """
     found = _usual(made, policy.k)
     if not found:
@@ -277,7 +278,8 @@ def _dominated(made: AdvisedRelease, policy: Policy) -> Iterator[str]:
     tells = [_tells(field, low, high) for field, (low, high) in found.items()]
     [row] = classes.agg(sf.count(sf.lit(1)), *map(sf.count_if, tells)).collect()
     if any(row[1:]) and row[0] != made.classes:
-        # Classes with equal released values are one class for a reader. To unite them can only end a warning.
+        # A reader sees classes with equal released values as one class. Merging such classes can only remove
+        # a warning.
         classes = _summed(*_together(made, classes, policy), found)
         [row] = classes.agg(sf.count(sf.lit(1)), *map(sf.count_if, tells)).collect()
     for field, count in zip(found, row[1:], strict=True):
@@ -286,9 +288,9 @@ def _dominated(made: AdvisedRelease, policy: Policy) -> Iterator[str]:
 
 
 def _usual(made: AdvisedRelease, k: int) -> dict[Field, tuple[float, float]]:
-    """Lowest and highest usual number of each column whose means may tell an outlier.
+    """Lowest and highest usual number of each column whose means may reveal an outlier.
 
-    As `sql/advice/usual.sql.j2`; few numbers are all in the sample.
+    As `sql/advice/usual.sql.j2`; a column with few numbers is in the sample completely.
     """
     staged, values = made.staged, made.staged.values
     has_total = [field for field in staged.bound.quasi if field.attribute.has_total]
@@ -306,7 +308,7 @@ def _usual(made: AdvisedRelease, k: int) -> dict[Field, tuple[float, float]]:
     for field, low, high, farthest in zip(samples, row[::3], row[1::3], row[2::3], strict=True):
         if low is None or farthest is None:
             continue
-        # In a class without other numbers the mean is the outlier.
+        # In a class without other numbers the mean is the outlier itself.
         missing = values[field.column] < staged.size
         if missing or 2 * TOLD_SHARE * farthest >= (k - 1) * (high - low):
             found[field] = low, high
@@ -314,9 +316,10 @@ def _usual(made: AdvisedRelease, k: int) -> dict[Field, tuple[float, float]]:
 
 
 def _samples(labelled: DataFrame, counts: Mapping[Field, int]) -> dict[Field, NDArray[np.float64]]:
-    """Numbers of each column in order; a hash chooses among more than `USUAL_SAMPLE_NUMBERS`.
+    """Numbers of each column in order; a hash samples columns with more than `USUAL_SAMPLE_NUMBERS`.
 
-    The number of the class is hashed, too: else all or none of many equal records would be chosen.
+    The hash includes the number of the class, because otherwise all or none of many equal records would be
+    sampled.
     """
     if not counts:
         return {}
@@ -344,10 +347,10 @@ def _fences(ordered: NDArray[np.float64]) -> tuple[float, float]:
 
 
 def _parts(field: Field, low: float, high: float) -> list[Column]:
-    """What a record adds to the sums `_SUMS` of its class."""
+    """Terms of a record in the sums `_SUMS` of its class."""
     value = number(field)
     usual, wide = value.between(low, high), high / 2 - low / 2
-    # Halves, so that the range of very large numbers is finite.
+    # Halves keep the range of very large numbers finite.
     share = (value / 2 - sf.lit(low / 2)) / sf.lit(wide)
     step = sf.rint(share * GRID_STEPS).cast("bigint") if wide else sf.lit(0)
     parts = {
@@ -360,20 +363,20 @@ def _parts(field: Field, low: float, high: float) -> list[Column]:
 
 
 def _summed(frame: DataFrame, keys: Sequence[str], fields: Mapping[Field, object]) -> DataFrame:
-    """Sums `_SUMS` by key, of records or of classes."""
+    """Sums `_SUMS` of records or of classes, by key."""
     names = [(name, f"{name}_{field.column}") for field in fields for name in _SUMS]
     return frame.groupBy(*keys).agg(*(_SUMS[name](column).alias(column) for name, column in names))
 
 
 def _tells(field: Field, low: float, high: float) -> Column:
-    """Whether the total of a class tells its only outlier, if all other numbers are at one end."""
+    """Whether the total of a class reveals its only outlier when all other numbers are at one end."""
     far, value, others, above = (sf.col(f"{name}_{field.column}") for name in _SUMS)
     most = sf.greatest(above, others * GRID_STEPS - above) - others / 2
     return (far == 1) & (most * sf.lit((high / 2 - low / 2) / GRID_STEPS) <= TOLD_SHARE * sf.abs(value / 2))
 
 
 def _together(made: AdvisedRelease, classes: DataFrame, policy: Policy) -> tuple[DataFrame, list[str]]:
-    """Classes with their released values, and the names of these columns. Recodes the records once more."""
+    """Classes with their released values, and the names of these columns. Recodes the records again."""
     fields = (*made.staged.bound.quasi, _NUMBERED)
     names = tuple(field.column for field in fields)
     numbered = made.final.withColumn(_NUMBERED.column, sf.col("class_id"))

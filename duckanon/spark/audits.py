@@ -1,4 +1,4 @@
-"""Audit of a DataFrame by the certified SQL, in the dialect of Spark."""
+"""Audit of a DataFrame by the certified SQL, in Spark's dialect."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ def audit(df: DataFrame, policy: Policy | AuditPolicy, *, name: str = "DataFrame
     Parameters
     ----------
     df : pyspark.sql.DataFrame
-        Its audited columns are kept by the executors, since a DataFrame may give other rows each time.
+        Executors keep its audited columns, because a DataFrame may give other rows each time.
     policy : Policy or AuditPolicy
-        Quasi-identifiers, sensitive columns and thresholds; hierarchical distance is not yet.
+        Quasi-identifiers, sensitive columns and thresholds; hierarchical distance is not supported yet.
     name : str
         Name of the DataFrame in the report.
 
     Returns
     -------
     Report
-        The rows of DuckDB's audit of the same records. Violating classes are counted and not listed.
+        The measures of DuckDB's audit of the same records. Violating classes are counted, not listed.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def audit(df: DataFrame, policy: Policy | AuditPolicy, *, name: str = "DataFrame
 def audited(
     df: DataFrame, policy: Policy | AuditPolicy, *, name: str, written: StoredRecords | None = None
 ) -> Report:
-    """Audit of a DataFrame, which is computed once unless it is the `written` records."""
+    """Audit of a DataFrame; the DataFrame is computed once, except for the `written` records."""
     asked = policy.audited() if isinstance(policy, Policy) else policy
     if asked.suppressed is not None:
         raise PolicyError("suppressed is not an option on Spark: leave these rows out of the DataFrame")
@@ -88,14 +88,14 @@ def audited(
             found = in_parts(steps, columns, asked.k, count, where)
             return Report(name, found or tuple(_measures(steps, columns, asked.k, count)))
 
-    # A DataFrame that is not stored may give other rows the next time.
+    # A DataFrame without files may give other rows the next time.
     return retried(computed) if written else computed()
 
 
 def _number(steps: Steps, values: int, count: int) -> int:
     """Make `member`, the records with the number of their class; return the number of classes.
 
-    A number costs less to compare and move than all quasi-identifiers.
+    Comparing and moving a number costs less than comparing and moving all quasi-identifiers.
     """
     classes = steps.keep("class_number", steps.rendered("class_number"))
     names = [f"s{number}" for number in range(1, values + 1)]
@@ -109,7 +109,7 @@ def _number(steps: Steps, values: int, count: int) -> int:
 
 
 def _measures(steps: Steps, columns: Sequence[AuditColumn], k: int | None, count: int) -> Iterator[Measure]:
-    """Give the measures in the order of a report: k, every l, every t, then figures without threshold."""
+    """Give the measures in the order of a report: k, every l, every t, then measures without threshold."""
     classes = _number(steps, len(columns), count)
     steps.define("class_member", steps.rendered("class_member", value="NULL"))
     steps.define("threshold", steps.rendered("threshold", k=k, l=None, c=None, t=None))
@@ -131,7 +131,7 @@ def _measures(steps: Steps, columns: Sequence[AuditColumn], k: int | None, count
 
 
 def _judged(steps: Steps, measure: str, column: AuditColumn | None, threshold: object) -> list[Measure]:
-    """Measure every class."""
+    """Measure every class against a threshold."""
     rows = rows_of(measure)
     if rows is not None:
         steps.audit(rows.relation, rows.audit.replace("*", column.distance if column else ""))

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 def class_sums(labelled: DataFrame, embedded: Embedded) -> DataFrame:
-    """Return number, size and sums of every class, which do not depend on the order of records."""
+    """Return number, size and sums of every class, independent of the order of records."""
     context = labelled.sparkSession.sparkContext.broadcast(embedded)
     columns = [one.field.column for one in embedded.axes]
     points = labelled.select("class_id", *columns).mapInArrow(
         partial(_placed, context), "class_id bigint, point array<double>"
     )
-    # Sums of whole numbers of 2^-32 do not depend on the order.
+    # Sums of integers, in units of 2^-32, do not depend on the order.
     exact = sf.transform("point", lambda x: sf.rint(x * 4294967296).cast("bigint"))
     spread = points.select("class_id", sf.posexplode_outer(exact).alias("axis", "value"))
     summed = spread.groupBy("class_id", "axis").agg(
@@ -51,7 +51,7 @@ def _placed(context: Broadcast[Embedded], batches: Iterator[pa.RecordBatch]) -> 
 
 
 def information_loss(labelled: DataFrame, embedded: Embedded) -> float:
-    """Information loss in per cent, rounded as in every report: sums may be added in another order."""
+    """Information loss in per cent, rounded as in every report, because the order of additions varies."""
     [[squares]] = labelled.agg(sf.sum("whole")).collect()
     if not squares:
         return 0.0

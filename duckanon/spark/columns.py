@@ -1,4 +1,4 @@
-"""Columns of a DataFrame with their roles, for the policies that Spark supports."""
+"""Columns of a DataFrame with their roles, for policies that Spark supports."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class BoundColumns:
-    """Columns that are released, in the order of the DataFrame, under safe names."""
+    """Released columns in the order of the DataFrame, under safe names."""
 
-    fields: tuple[Field, ...]  # named by their column: q1, o2, ...; see `names`
+    fields: tuple[Field, ...]  # named by their column: q1, o2, ...; original names in `names`
     names: tuple[str, ...]  # as the DataFrame spells them
     sources: tuple[str, ...]
 
@@ -58,7 +58,7 @@ class BoundColumns:
 
 
 def bound(frame: DataFrame, policy: Policy) -> BoundColumns:
-    """Return the columns that a policy releases; a PolicyError for what Spark does not support yet."""
+    """Return the columns that a policy releases; a PolicyError for unsupported options and types."""
     _check_options(policy)
     attributes = bind.bind(policy, duckdb_columns(frame))
     kept = [one for one in attributes if one.role is not Role.IDENTIFIER]
@@ -75,7 +75,7 @@ def bound(frame: DataFrame, policy: Policy) -> BoundColumns:
 
 
 def column(name: str) -> Column:
-    """Return a column by its name, which may have any characters."""
+    """Return a column by its name with any characters."""
     return sf.col(f"`{name.replace('`', '``')}`")
 
 
@@ -93,7 +93,7 @@ def number(field: Field) -> Column:
 
 
 def duckdb_columns(frame: DataFrame) -> Sequence[tuple[str, str]]:
-    """Names of the columns with DuckDB's types; Spark's type where DuckDB has none."""
+    """Names of the columns with DuckDB's types, or Spark's type if DuckDB has none."""
     found = []
     for field in frame.schema.fields:
         text = field.dataType.simpleString()
@@ -102,7 +102,7 @@ def duckdb_columns(frame: DataFrame) -> Sequence[tuple[str, str]]:
 
 
 def handed_over(frame: DataFrame) -> bool:
-    """Whether DuckDB has the types of all columns, and the same equal values as Spark."""
+    """Whether DuckDB has the types of all columns and the same equality of values as Spark."""
     return all(_handed_over(field.dataType) for field in frame.schema.fields)
 
 

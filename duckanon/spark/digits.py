@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def with_digits(staged: Staged) -> BoundColumns:
     """Columns with the rounding of their means and medians, as in DuckDB. O(n).
 
-    A floating-point column whose values are no short decimals is sorted for its least difference.
+    A floating-point column without short decimals is sorted to find its least difference.
     """
     fields = [field for field in staged.bound.quasi if searched(field)]
     checks = [
@@ -67,7 +67,7 @@ def _has(field: Field, unit: int) -> Column:
 
 
 def _digits(staged: Staged, field: Field) -> int:
-    """Digits after the point that tell the values of a floating-point column apart; see `telling`."""
+    """Digits after the point that distinguish the values of a floating-point column; see `telling`."""
     low, high = staged.ranges[field.column]
     values = staged.frame.select(number(field).alias("value")).where("value IS NOT NULL").sort("value")
     parts = values.mapInArrow(

@@ -1,8 +1,9 @@
 """Domains: codes of the values of a sensitive column, the same in every task, and records of each code.
 
-Up to a million values have a code each. Among more values, neighbours share a code, or rare values share one
-by a hash. A class then keeps a lower t in codes, and so t in values. l is kept anyway: a class has at least
-as many values as codes, and values that share a code lower entropy and raise the largest counts.
+Up to a million values have a code each. With more values, neighbours share a code, or rare values share a
+code by hash. The kernels then use a lower t on codes, which implies t on values. l on codes implies l on
+values: a class has at least as many values as codes, and shared codes only lower the entropy and raise the
+largest counts.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ DRIVER_MAX_VALUES = 1_000_000
 """Different values that the driver and each task hold, at most."""
 
 COARSE_CODES = 100_000
-"""Codes, about, of a column with more values."""
+"""Approximate number of codes of a column with more values than `DRIVER_MAX_VALUES`."""
 
 _PLACE_BITS = 33
 """Bits of `monotonically_increasing_id` for the place within a partition."""
@@ -42,20 +43,21 @@ _PLACE_BITS = 33
 
 @dataclass(frozen=True)
 class Domain:
-    """How values become codes 0..m-1: the code is the place in `values`.
+    """Map from values to codes 0..m-1: the code is the place in `values`.
 
-    With `ranges` it is the place of the last value not above; with `rest` other values get a code by hash.
+    With `ranges` it is the place of the last value that is not greater; with `rest`, values not listed are
+    hashed.
     """
 
-    values: pa.Array  # ascending, NaN and NULL last; with a rest, the most frequent values
+    values: pa.Array  # ascending, NaN and NULL last; with `rest`, the most frequent values
     counts: NDArray[np.int64]  # records of each code
-    distinct: int  # number of different values
-    ranges: int = 1  # number of values that share a code
-    rest: NDArray[np.int64] | None = None  # code by hash, -1 of a hash without a value
+    distinct: int  # number of distinct values
+    ranges: int = 1  # values that share a code
+    rest: NDArray[np.int64] | None = None  # code by hash, -1 if no value has the hash
 
     def codes(self, column: pa.ChunkedArray) -> NDArray[np.int64]:
         """Code of each value (n,)."""
-        # In a session with another zone equal times have another type.
+        # A session with another time zone gives equal times another type.
         values = ordered.plain(column).cast(self.values.type)
         if self.ranges > 1:
             return self._by_range(values)
@@ -71,7 +73,7 @@ class Domain:
 
     def _by_range(self, values: pa.Array) -> NDArray[np.int64]:
         here = ordered.distinct(values)
-        # The sort is stable: a value equal to the begin of a range comes after that begin.
+        # The sort is stable: a value equal to the begin of a range is placed after that begin.
         order = np.asarray(pc.array_sort_indices(pa.concat_arrays([self.values, here])), np.int64)
         begins = order < len(self.values)
         codes = np.empty(len(here), np.int64)
@@ -79,10 +81,11 @@ class Domain:
         return np.asarray(codes[arrow.numbers(ordered.places(values, here))])
 
     def strict(self, threshold: Threshold, name: str) -> Threshold:
-        """Threshold in codes by which a class keeps `threshold` in values."""
-        # m values in c ranges of w: to move values to the middle of their ranges changes a distribution by at
-        # most (w - 1) / 2 ranks. So EMD <= (w (c - 1) EMD of codes + w - 1) / (m - 1). With a rest: EMD is 1
-        # minus the common share of both distributions; codes overstate it by the share of the rest at most.
+        """Threshold in codes that implies `threshold` in values."""
+        # m values in c ranges of w values: moving each value to the middle of its range changes a
+        # distribution by at most (w - 1) / 2 ranks. So EMD <= (w (c - 1) EMD of codes + w - 1) / (m - 1).
+        # With `rest`: EMD is 1 minus the common share of both distributions; codes overstate this share by at
+        # most the share of the rest.
         t = None if threshold.t is None else Fraction(threshold.t)
         if t is None or t >= 1:
             return threshold
@@ -102,7 +105,7 @@ class Domain:
 
 
 def digest(value: str | bytes | None) -> int:
-    """Hash of a value, 64 bits, the same on every machine; 0 for NULL."""
+    """Hash of a value, 64 bits, identical on every machine; 0 for NULL."""
     if value is None:
         return 0
     raw = value if isinstance(value, bytes) else value.encode()
@@ -110,7 +113,7 @@ def digest(value: str | bytes | None) -> int:
 
 
 def domain_of(frame: DataFrame, column: str, distance: str, folder: str) -> Domain:
-    """Domain of a column; too many values for memory are written to the folder."""
+    """Domain of a column; values that exceed the memory of the driver are written to the folder."""
     values = frame.select(sf.col(column).alias("value"))
     counted = values.groupBy("value").agg(sf.count(sf.lit(1)).alias("records"))
     rows = counted.limit(DRIVER_MAX_VALUES + 1).toArrow()
@@ -129,7 +132,7 @@ def _added(domain: pa.Array, values: pa.ChunkedArray, records: pa.ChunkedArray) 
 
 
 def _in_ranges(counted: DataFrame, folder: str) -> Domain:
-    """Domain of ranges of equally many values; ranks come from files that Spark sorted."""
+    """Domain of ranges with equally many values; the ranks come from files that Spark sorted."""
     spark = counted.sparkSession
     counted.orderBy(sf.asc_nulls_last("value")).withColumn(
         "id", sf.monotonically_increasing_id()
@@ -152,7 +155,7 @@ def _in_ranges(counted: DataFrame, folder: str) -> Domain:
 
 
 def _with_rest(counted: DataFrame, folder: str) -> Domain:
-    """Domain of the most frequent values, with codes by hash for all other values."""
+    """Domain of the most frequent values; all other values have codes by hash."""
     counted.write.parquet(folder)
     spark = counted.sparkSession
     stored = spark.read.parquet(folder)

@@ -1,6 +1,6 @@
 """Embed: coordinates of quasi-identifiers and codes of sensitive values, the same in every task.
 
-Moments of the whole table are sums of whole numbers, which do not depend on partitions.
+Moments of the whole table are sums of integers, which do not depend on partitions.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ GRID_STEPS = 1 << 26
 """Steps of a range to which numbers are rounded for their moments, so that squares are whole numbers."""
 
 _WHOLE_CLASSES = "or anonymize with DuckDB, which looks for records to suppress until the others reach it"
-"""Way out where a part of a table may have an l that the table has not: Spark suppresses whole classes."""
+"""Advice if a part of a table may have an l that the table lacks: Spark suppresses whole classes only."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """How a quasi-identifier becomes coordinates."""
+    """Map from a quasi-identifier to coordinates."""
 
     field: Field
-    axis: Coordinates  # with corners of `values`, or without corners, which each task makes
+    axis: Coordinates  # with corners of `values`, or without: then each task makes them
     values: pa.Array | None = None  # texts by code, NULL last; None for numbers and for many texts
 
     def numbers(self, column: pa.ChunkedArray, seed: int) -> tuple[Coordinates, NDArray[np.float64]]:
@@ -71,7 +71,7 @@ class Axis:
         return replace(self.axis, corners=corners), codes
 
     def cuts(self, column: pa.ChunkedArray) -> NDArray[np.float64]:
-        """Return numbers by which records are cut into tiles, NULL last."""
+        """Return the numbers by which records are cut into tiles, NULL last."""
         if self.field.kind in NUMBERS:
             return np.nan_to_num(_numbers(column, self.field), nan=np.inf)
         texts = ordered.plain(pc.cast(column, pa.string()))
@@ -87,11 +87,11 @@ class Axis:
 
 @dataclass(frozen=True)
 class Embedded:
-    """Axes, codes and thresholds of the whole table, which every task knows."""
+    """Axes, codes and thresholds of the whole table, which every task gets."""
 
     axes: tuple[Axis, ...]
-    fields: tuple[Field, ...]  # sensitive fields with a threshold, those of ordered distance first
-    domains: tuple[Domain, ...]  # their codes
+    fields: tuple[Field, ...]  # sensitive fields with a threshold, ordered distance first
+    domains: tuple[Domain, ...]  # domain of each field
     thresholds: tuple[Threshold, ...]
     seed: int
 
@@ -116,7 +116,7 @@ class Embedded:
 def embed(staged: Staged, policy: Policy, folder: str) -> Embedded:
     """Moments and domains of the whole table, by aggregates, O(n). The driver holds the domains.
 
-    Values that have to be sorted are written to the folder.
+    Values to be sorted are written to the folder.
     """
     axes = _axes(staged)
     bound = [
@@ -132,7 +132,7 @@ def embed(staged: Staged, policy: Policy, folder: str) -> Embedded:
 
 
 def limited(embedded: Embedded, staged: Staged, policy: Policy, folder: str) -> Embedded:
-    """The same axes, with domains and thresholds of the staged records."""
+    """Same axes, with domains and thresholds of the staged records."""
     domains, thresholds = [], []
     for field in embedded.fields:
         name = staged.bound.name_of(field.column)
@@ -160,7 +160,7 @@ def _numbers(column: pa.ChunkedArray, field: Field) -> NDArray[np.float64]:
 
 
 def _axes(staged: Staged) -> tuple[Axis, ...]:
-    """Return the axes of the quasi-identifiers, those of numbers by one aggregate."""
+    """Return the axes of the quasi-identifiers; one aggregate gives the axes of all numbers."""
     numbers = _of_numbers(staged, [field for field in staged.bound.quasi if field.kind in NUMBERS])
     return tuple(numbers.get(field.column) or _of_text(staged, field) for field in staged.bound.quasi)
 
@@ -195,10 +195,10 @@ def _of_numbers(staged: Staged, fields: Sequence[Field]) -> dict[str, Axis]:
         if low is None or high is None or low == high:
             sums += [sf.lit(0), sf.lit(0), sf.lit(0)]
             continue
-        # Halves, so that the range of very large numbers is finite; `round` makes a decimal of each number.
+        # Halves keep the range of very large numbers finite; `round` would make a decimal of each number.
         step = sf.rint((number(field) / 2 - low / 2) / (high / 2 - low / 2) * GRID_STEPS).cast("bigint")
         square = step * step
-        # Two parts of a square, whose sums fit in a BIGINT: sums of decimals take many times as long.
+        # Two parts of a square have sums that fit in a BIGINT. Sums of decimals take many times as long.
         rest = square.bitwiseAND(sf.lit(GRID_STEPS - 1))
         sums += [sf.sum(step), sf.sum(sf.shiftright(square, GRID_STEPS.bit_length() - 1)), sf.sum(rest)]
     [found] = staged.frame.agg(*sums).collect()
@@ -210,7 +210,7 @@ def _of_numbers(staged: Staged, fields: Sequence[Field]) -> dict[str, Axis]:
 
 
 def _of_number(staged: Staged, field: Field, total: int, squares: int) -> Axis:
-    """Return the axis of a number, from its range and the sums of its grid steps and of their squares."""
+    """Return the axis of a number from its range, the sum of its grid steps and the sum of their squares."""
     (low, high), count = staged.ranges[field.column], staged.values[field.column]
     weight = float(field.attribute.weight)
     share = 1 - count / staged.size

@@ -1,4 +1,4 @@
-"""Evidence: the fingerprint that DuckDB gives for the same records."""
+"""Evidence: the fingerprint, equal to DuckDB's fingerprint of the same records."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 STAGE = "fingerprint"
 
 PART_RECORDS, MAX_PARTS = 250_000, 40_000
-"""Records of a part, about, which the driver gets as a whole, and parts at most."""
+"""Approximate records of a part, which the driver holds as a whole, and largest number of parts."""
 
 RECORDS_PER_BOUND = 100
-"""Sampled records of a part, about, which tell its bounds."""
+"""Approximate sampled records of a part, from which its bounds are taken."""
 
 _ROWS, _BOUNDS = "duckanon_rows", "duckanon_bounds"
 
@@ -40,13 +40,13 @@ _PIECE = "place int, lengths binary, values binary"
 
 
 def fingerprint(df: DataFrame, written: StoredRecords | None = None) -> str:
-    """Fingerprint of the rows of a DataFrame, as `database.fingerprint` has it, in any order of the rows.
+    """Fingerprint of the rows of a DataFrame in any order, equal to `database.fingerprint`.
 
     Tasks write and sort the rows by DuckDB, each part between two bounds; the driver hashes part after part.
     """
     with _fresh() as con, _holding(con, df.limit(0).toArrow()):
         columns = columns_of(con, _ROWS, STAGE)
-    # Spark hands no column over whose name has a backtick.
+    # Spark refuses to hand over columns with a backtick in the name.
     safe = [(f"c{number}", kind) for number, (_, kind) in enumerate(columns)]
     plain = df.toDF(*(name for name, _ in safe))
     bounds = _bounds(plain, safe, written.records if written else df.count())
@@ -61,7 +61,7 @@ def fingerprint(df: DataFrame, written: StoredRecords | None = None) -> str:
 def _bounds(df: DataFrame, columns: Sequence[tuple[str, str]], count: int) -> pa.Table:
     """Return written rows in order as bounds of parts of about `PART_RECORDS` rows.
 
-    Bounds decide which task sorts a row, not what is hashed: any sample will do.
+    Bounds decide which task sorts a row, and do not change the hash, so any sample will do.
     """
     parts = max(1, min(MAX_PARTS, count // PART_RECORDS))
     some = df.sample(min(1.0, RECORDS_PER_BOUND * parts / count), seed=0) if parts > 1 else df.limit(0)
@@ -73,7 +73,7 @@ def _bounds(df: DataFrame, columns: Sequence[tuple[str, str]], count: int) -> pa
 def _dealt(
     columns: Sequence[tuple[str, str]], bounds: pa.Table, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Give the written rows packed by part, in a task."""
+    """Give the written rows, packed by part, in a task."""
     query = sorted_rows.in_order(_ROWS, columns, _BOUNDS)
     for table in combined(batches):
         with _holding(database(), table, bounds):
@@ -104,7 +104,7 @@ def _in_order(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 @contextlib.contextmanager
 def _fresh() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Give a database for the driver, which may make two releases at a time."""
+    """Give a new database for the driver, which may make two releases at a time."""
     with engine.in_memory(threads=1) as con:
         in_utc(con)
         yield con

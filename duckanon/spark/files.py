@@ -1,6 +1,6 @@
-"""Files that Spark wrote are read by the tasks themselves.
+"""Tasks themselves read files that Spark wrote.
 
-Spark hands over rows value by value for Python. A file is one value, as it is stored, and costs far less.
+Spark hands rows to Python value by value. A file is handed over as one value, which costs far less.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 WHOLE_FILE_MAX_BYTES = 1 << 26
-"""Bytes of a file that a task holds as a whole; of a larger file it gets rows."""
+"""Largest file, in bytes, that a task holds as a whole; a larger file is handed over as rows."""
 
 FILE_MAX_RECORDS = 500_000
-"""Records of a file of the work, at most: many tasks can share the files, and a task can hold one."""
+"""Largest number of records in a file of the work: many tasks share the files, and a task can hold one."""
 
 _ENCRYPTED = "parquet.crypto.factory.class"
 """The setting by which files are encrypted for Spark alone."""
@@ -42,9 +42,9 @@ class StoredRecords:
 def mapped(
     frame: DataFrame, task: Task, schema: str, *, folder: str | None, names: Sequence[str] | None = None
 ) -> DataFrame:
-    """Return what a task makes of the batches of a frame, with columns `schema` in Spark's words.
+    """Return the result of a task on the batches of a frame, with columns `schema` in Spark's notation.
 
-    `folder`, if any, has all rows of the frame and no others in files of Spark; `names` are its columns.
+    `folder`, if any, has exactly the rows of the frame in files of Spark; `names` are its columns.
     """
     spark = frame.sparkSession
     if folder is None or not _can_be_read(spark, folder):
@@ -55,7 +55,7 @@ def mapped(
 
 
 def _can_be_read(spark: SparkSession, folder: str) -> bool:
-    """Whether a task can read the files of a folder itself: no file is too large or encrypted."""
+    """Whether tasks can read the files of a folder: no file is too large or encrypted."""
     context = spark.sparkContext
     configuration = context._jsc.hadoopConfiguration()
     if configuration.get(_ENCRYPTED):
@@ -69,18 +69,18 @@ def _can_be_read(spark: SparkSession, folder: str) -> bool:
 def _of_files(
     task: Task, schema: pa.Schema, names: Sequence[str], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Run a task with the rows of the files in its batches."""
+    """Run a task on the rows of the files in its batches."""
     files = (value.as_buffer() for batch in batches for value in batch.column(0))
     return task(rows for file in files for rows in _rows(file, schema, names))
 
 
 def _rows(file: pa.Buffer, schema: pa.Schema, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Give the rows of a file in batches, in the types in which Spark hands rows over.
+    """Give the rows of a file in batches, in the types that Spark hands over.
 
-    Times are in UTC, where Spark would take the zone of the session.
+    Times are in UTC; Spark would use the time zone of the session.
     """
     stored = pq.ParquetFile(pa.BufferReader(file))
-    # A name with a dot is also read as a path, which may bring other columns: `select` leaves these out.
+    # A name with a dot is also read as a path and may add columns; `select` removes them.
     for batch in stored.iter_batches(BATCH_ROWS, columns=[*names], use_threads=False):
         rows = pa.Table.from_batches([batch]).select(names).rename_columns(schema.names).cast(schema)
         yield from rows.to_batches()

@@ -1,4 +1,4 @@
-"""Arrow tables on the way from Spark to a task and back."""
+"""Conversion of Arrow tables between Spark and its tasks."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 BATCH_ROWS, BATCH_BYTES = 100_000, 1 << 26
-"""Rows, about, and bytes of small batches that a task handles at a time."""
+"""Approximate rows and bytes of the batches that a task handles at a time."""
 
 
 def without_key(task: Callable[[pa.Table], pa.Table]) -> Callable[..., pa.Table]:
-    """Return a function of one argument: by their number Spark knows whether to give the key of a group."""
+    """Return a function of one argument; with two arguments Spark would also pass the key of a group."""
 
     def handed(table: pa.Table) -> pa.Table:
         return task(table)
@@ -23,7 +23,7 @@ def without_key(task: Callable[[pa.Table], pa.Table]) -> Callable[..., pa.Table]
 
 
 def with_key(task: Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]) -> Callable[..., pa.Table]:
-    """Return a function of two arguments, the key of a group and its rows; see `alone`."""
+    """Return a function of two arguments, the key of a group and its rows; see `without_key`."""
 
     def handed(key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
         return task(key, table)
@@ -32,7 +32,7 @@ def with_key(task: Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]) -> Cal
 
 
 def combined(batches: Iterator[pa.RecordBatch], rows: int = 0) -> Iterator[pa.Table]:
-    """Put batches together, to `BATCH_ROWS` or more rows: a step costs as much for few as for many."""
+    """Join batches up to `BATCH_ROWS` or more rows: a step costs as much for few rows as for many."""
     waiting: list[pa.RecordBatch] = []
     found, size = 0, 0
     for batch in batches:
@@ -55,7 +55,7 @@ def as_spark_has_it(table: pa.Table, given: pa.Schema) -> pa.Table:
 
 
 def _utc(kind: pa.DataType) -> pa.DataType:
-    """Return a type with every zone as UTC, also within lists and structs."""
+    """Return a type with every time zone as UTC, also within lists and structs."""
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", "UTC" if kind.tz else None)
     if pa.types.is_list(kind):

@@ -1,4 +1,4 @@
-"""The number of values behind each class mean, counted once more beside the released records."""
+"""The number of values behind each class mean, counted again beside the released records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def min_values(
 ) -> tuple[tuple[Measure, ...], tuple[str, ...]]:
     """The measure `min_values` of each column that may lack values, and warnings.
 
-    A ReleaseError if more released records have a value than `final` has records in classes of enough values.
+    A ReleaseError if more released records have a value than `final` has in classes with enough values.
     """
     least, bound = policy.least_values, staged.bound
     fields = [

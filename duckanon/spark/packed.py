@@ -1,4 +1,4 @@
-"""Packed rows, for the way from task to task: Spark moves one value of many rows for far less than rows."""
+"""Packed rows: many rows as one value, which Spark moves from task to task at far lower cost."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ PACKED = "part long, records long, packed binary"
 
 
 def packed(rows: pa.Table, parts: NDArray[np.int64]) -> pa.RecordBatch:
-    """Pack rows (n,) by the numbers of their parts (n,), each part in the order of its rows: `PACKED`."""
+    """Pack rows (n,) by part number (n,) into columns `PACKED`; the order within a part stays."""
     order = np.argsort(parts, kind="stable")
     numbers, begins, counts = np.unique(parts[order], return_index=True, return_counts=True)
-    # Most tables have one part, or are in the order of the parts.
+    # Most tables have one part, or are already in the order of the parts.
     dealt = rows if (np.diff(order) == 1).all() else rows.take(arrow.arrow(order))
     dealt = dealt.combine_chunks()
     values = [written(dealt.slice(begin, count)) for begin, count in zip(begins, counts, strict=True)]

@@ -1,4 +1,4 @@
-"""Partition: one kernel call a tile, in a task; classes keep t and l if their tile can."""
+"""Partition: one kernel call for each tile, in a task; classes keep t and l if their tile can."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ if TYPE_CHECKING:
     from duckanon.spark.stage import Staged
 
 SPLIT_FROM_TILE_SIZES = 4
-"""Usual sizes of a tile above which a tile is split, so that it fits into the memory of its task."""
+"""Tile size, in usual tile sizes, above which a tile is split to fit into the memory of its task."""
 
 TASK_TILES = 12
-"""Tiles of a task, about, in a large table: so many are worth the start of a task."""
+"""Approximate tiles of a task in a large table: fewer tiles are not worth the start of a task."""
 
 CLASS_BITS = 31
-"""Low bits of the number of a class, for the class in its tile; the high bits are the number of the tile."""
+"""Low bits of a class number, for the class within its tile; the high bits are the tile number."""
 
 
 @dataclass(frozen=True)
 class TileWork:
-    """Data of every task that labels tiles."""
+    """Input of every task that labels tiles."""
 
     embedded: Embedded
     k: int
@@ -55,20 +55,20 @@ class TileWork:
     recipes: tuple[Recipe, ...]
     tile: int
     seed: int
-    merging: bool  # False if classes may be suppressed instead
+    merging: bool  # False if violating classes may be suppressed instead
 
 
 def partition(dealt: DataFrame, staged: Staged, embedded: Embedded, policy: Policy, folder: str) -> DataFrame:
     """Write the records of packed tiles to a folder, each with number and violation of its class.
 
-    `within` and `whole` sum squared distances from the middles of the classes, and of the table.
+    `within` and `whole` sum squared distances from class means, and from the mean of the table.
     """
     spark, work = dealt.sparkSession, work_of(embedded, policy, staged.size)
     context, schema = spark.sparkContext.broadcast(work), with_classes(staged.frame.schema)
     task: Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table] = partial(labelled, context)
     tiles = -(-staged.size // work.tile)
     tasks = max(min(spark.sparkContext.defaultParallelism, tiles), tiles // TASK_TILES)
-    # A hash would give some tasks far more tiles than others.
+    # A hash would give some tasks far more tiles than other tasks.
     share = sf.pmod(sf.col("tile"), sf.lit(tasks)).cast("int")
     shared = dealt.withColumn("share", share).repartitionById(tasks, "share")
     shared.groupBy("tile", "share").applyInArrow(with_key(task), schema).write.parquet(folder)
@@ -76,9 +76,9 @@ def partition(dealt: DataFrame, staged: Staged, embedded: Embedded, policy: Poli
 
 
 def work_of(embedded: Embedded, policy: Policy, size: int) -> TileWork:
-    """Return the data of every task, for a table of so many records."""
+    """Return the input of every task, for a table of so many records."""
     tile, merging = tile_size(policy, embedded.thresholds), policy.suppression_limit == 0
-    # With t the classes of k_alone are merged much, and each tile would try that recipe, too.
+    # With t the recipe `k_alone` needs many merges, and each tile would try it, too.
     alone = merging and (
         size <= MDAV_MAX_RECORDS or all(threshold.t is None for threshold in embedded.thresholds)
     )
@@ -88,7 +88,7 @@ def work_of(embedded: Embedded, policy: Policy, size: int) -> TileWork:
 
 
 def _worth_a_tile(recipes: Sequence[Recipe]) -> tuple[Recipe, ...]:
-    """Return the recipes that every tile tries: DuckDB tries more, on a sample.
+    """Return the recipes that every tile tries; DuckDB tries more recipes, on a sample.
 
     Unrefined MDAV in blocks is tried with one size, and not at all beside refined recipes.
     """
@@ -98,7 +98,7 @@ def _worth_a_tile(recipes: Sequence[Recipe]) -> tuple[Recipe, ...]:
 
 
 def with_classes(schema: StructType) -> StructType:
-    """Return columns with those that `with_class_figures` adds."""
+    """Return columns extended by the columns of `with_class_figures`."""
     added = {"class_id": LongType(), "violation": DoubleType(), "within": DoubleType(), "whole": DoubleType()}
     return StructType([*schema.fields, *(StructField(name, kind) for name, kind in added.items())])
 
@@ -125,7 +125,7 @@ def with_class_figures(
 ) -> pa.Table:  # fmt: skip
     """Return the records with number and violation of their class; `labels` number the classes of the tile.
 
-    The first record has the sums `within` and `whole` of the tile; NULL in the others costs nothing.
+    Only the first record has the sums `within` and `whole` of the tile; NULL in the others costs nothing.
     """
     classes = sums_of(points, labels)
     middles = classes.sums / classes.sizes[:, None]
@@ -160,7 +160,7 @@ def _classes(work: TileWork, points: NDArray[np.float64], codes: NDArray[np.int6
 def _split(
     rows: NDArray[np.int64], points: NDArray[np.float64], most: int, least: int
 ) -> Sequence[NDArray[np.int64]]:
-    """Return parts of at most `most` rows, by halves along the widest coordinate."""
+    """Return parts of at most `most` rows, by repeated halving along the widest coordinate."""
     if len(rows) <= most or len(rows) < 2 * least:
         return [rows]
     here = points[rows]

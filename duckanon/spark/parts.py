@@ -1,4 +1,4 @@
-"""Audit in parts: each class is in one task, where DuckDB audits it by the SQL of every audit."""
+"""Audit in parts: each class is in one task, whose DuckDB audits it by the usual SQL."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ PART_RECORDS = 250_000
 """Records of a part, about."""
 
 TASK_MAX_RECORDS = 4 * PART_RECORDS
-"""Records that a task takes, at most: with few or very large classes a part may be much larger."""
+"""Largest number of records of a task: with few or very large classes a part may be much larger."""
 
 SENT_MAX_VALUES = 200_000
-"""Values of a sensitive column that are sent to every task, at most."""
+"""Largest number of values of a sensitive column that are sent to every task."""
 
 _RELATION, _DOMAIN = "duckanon_part", "duckanon_domain_"
 _REPORT_ROWS = (
     "found long, place int, measure string, attribute string, threshold double, value double, classes long,"
     " violations long, records long, passed boolean"
 )
-"""Rows that a task gives: the report of its part, by place, each with the records of the part."""
+"""Rows of a task: the report of its part, by place, each row with the records of the part."""
 
 
 @dataclass(frozen=True)
 class _PartTask:
-    """Data of every task: its statement, and the count of each value in the whole table."""
+    """Input of every task: its statement, and the count of each value in the whole table."""
 
     statement: str
     domains: dict[str, pa.Table]
@@ -59,9 +59,9 @@ def in_parts(
     steps: Steps, columns: Sequence[AuditColumn], k: int | None, count: int,
     where: tuple[str, Sequence[str]] | None = None,
 ) -> tuple[Measure, ...] | None:  # fmt: skip
-    """Measures of the relation `record`; None for too many values, too large parts or types without Arrow.
+    """Measures of the relation `record`; None with too many values, too large parts or types without Arrow.
 
-    `where` is the folder of the files with the records, and their columns, quasi-identifiers first.
+    `where` is the folder of the records' files, and their columns, quasi-identifiers first.
     """
     records = steps.frame("record").select("class.*", *(f"s{number}" for number, _ in enumerate(columns, 1)))
     if not handed_over(records):
@@ -88,7 +88,7 @@ def in_parts(
     with engine.in_memory(threads=1) as con, engine.registered(con, {"reports": reports}):
         rows = engine.rows(con, query, STAGE)
     _check(min((row[0] for row in rows), default=0), count)
-    # s1, s2, ... have their own names in a report.
+    # A report uses the names of the DataFrame instead of s1, s2, ...
     names = {f"s{number}": column.name for number, column in enumerate(columns, 1)}
     return tuple(Measure(measure, names.get(attribute), *values) for _, measure, attribute, *values in rows)
 
@@ -100,7 +100,7 @@ def _check(found: int, count: int) -> None:
 
 
 def _domains(steps: Steps, columns: int, count: int) -> dict[str, pa.Table] | None:
-    """Count the values of the first columns; None where those of one are too many."""
+    """Count the values of the first columns; None if one column has too many values."""
     domains = {}
     for number in range(1, columns + 1):
         counts = steps.rendered("value_counts", value=f"s{number}", most=SENT_MAX_VALUES + 1).toArrow()
@@ -122,7 +122,7 @@ def _dealt(quasi: Sequence[str], parts: int, batches: Iterator[pa.RecordBatch]) 
 
 
 def _audited(context: Broadcast[_PartTask], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Audit the classes of a part, in a task; one row without a measure for a part that is too large."""
+    """Audit the classes of a part, in a task; a too large part gives one row without a measure."""
     asked, held, found = context.value, [], 0
     for value in (value for batch in batches for value in batch.column(0)):
         held.append(unpacked([value]))

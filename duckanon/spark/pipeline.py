@@ -1,4 +1,4 @@
-"""A DataFrame becomes a folder of released records, which are audited as they are read back."""
+"""A DataFrame becomes a folder of released records; the audit reads the written folder."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
     Parameters
     ----------
     df : pyspark.sql.DataFrame
-        Computed once; its records are in a folder beside `path` during the work.
+        Computed once; during the work its records lie in a folder beside `path`.
     policy : Policy
-        As for a release of DuckDB. Not yet: other methods than 'auto', `subject`, hierarchies, `p_percent`,
+        As for DuckDB. Not supported yet: other methods than 'auto', `subject`, hierarchies, `p_percent`,
         'anatomy' and 'swap'.
     path : str
         A folder that does not exist, on a file system to which Spark writes.
@@ -93,13 +93,13 @@ def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
     PolicyError
         Before the first job: the session, a column or an option is not supported.
     DuckanonError
-        The data cannot be anonymized, or the audit failed; nothing is at `path` then.
+        The data cannot be anonymized, or the audit failed. Then nothing is at `path`.
 
     Notes
     -----
     t is against the whole DataFrame. Each tile of some 16,000 records is one call of the kernels in a task.
-    The driver holds moments, domains of sensitive values, and the classes around those that have to be merged
-    across tiles.
+    The driver holds moments, domains of sensitive values, and the classes near violating classes, which are
+    merged across tiles.
     """
     with one_line_errors():
         spark, columns = check_session(df), bound(df, policy)
@@ -114,7 +114,7 @@ def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
         loss = information_loss(final, limited) if merged or suppressed else _loss(final)
         candidate = place.folder("candidate")
         written = StoredRecords(candidate, staged.size - suppressed)
-        # Without suppression both frames are one. Records merged across tiles are in no folder.
+        # Without suppression both frames are the same. No folder has records merged across tiles.
         folders = {left: place.folder("left"), labelled: place.folder("labelled")}
         recoded(final, staged.bound, policy, folders.get(final)).toDF(*columns.names).write.parquet(candidate)
         released = spark.read.parquet(candidate)
@@ -135,7 +135,7 @@ def anonymize(df: DataFrame, policy: Policy, *, path: str) -> SparkRelease:
 
 
 def _loss(labelled: DataFrame) -> float:
-    """Information loss in per cent of the classes of the tiles, rounded as in every report."""
+    """Information loss in per cent of the tiles' classes, rounded as in every report."""
     [row] = labelled.agg(sf.sum("within"), sf.sum("whole")).collect()
     return reported_figure(100 * row[0] / row[1]) if row[1] else 0.0
 

@@ -1,4 +1,4 @@
-"""Publish: the audited folder gets its name in one step, or nothing is there."""
+"""Publish: the audited folder gets its name in one step; after a failure nothing is there."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ _JAVA_ENDED_ERRORS = (Py4JError, ConnectionError)
 """Errors of the driver when Java has ended."""
 
 _PATTERN = "*?[]{}\\"
-"""Characters by which a path is a pattern for Hadoop, which then reads other folders, or none."""
+"""Characters that make a path a pattern for Hadoop, which then reads other folders, or none."""
 
 _DESCRIPTION = "spark.job.description"
 _WRITE_SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
 }
-"""Settings by which other engines read the same times and dates."""
+"""Settings with which other engines read the same times and dates."""
 
 
 @dataclass(frozen=True)
 class ReleasePlace:
-    """The path of a release, and the folder beside it where the release is made."""
+    """The path of a release, and the working folder beside it."""
 
     spark: SparkSession
     path: str
     aside: str
-    tag: str  # of all jobs of the release, and description of its queries
+    tag: str  # tag of all jobs of the release, and description of its queries
 
     def folder(self, name: str) -> str:
-        """Return the path of a folder of the work."""
+        """Return the path of a folder inside the working folder."""
         return f"{self.aside}/{name}"
 
     def write(self, folder: str, name: str, text: str) -> None:
@@ -57,7 +57,7 @@ class ReleasePlace:
             stream.close()
 
     def publish(self, folder: str) -> None:
-        """Move a folder of the work to the path; a ReleaseError if something is there by now."""
+        """Move a folder of the work to the path; a ReleaseError if something else is there by now."""
         files, made = self._files(folder)
         _, target = self._files(self.path)
         if files.exists(target) or not files.rename(made, target):
@@ -69,7 +69,7 @@ class ReleasePlace:
         return bool(files.exists(target))
 
     def begin(self) -> None:
-        """Make the folder of the work, for its owner alone; Java removes it if Python is killed."""
+        """Make the working folder, for its owner alone; Java removes it if Python is killed."""
         files, aside = self._files(self.aside)
         files.mkdirs(aside)
         owner = self.spark.sparkContext._jvm.org.apache.hadoop.fs.permission.FsPermission("700")
@@ -77,14 +77,14 @@ class ReleasePlace:
         files.deleteOnExit(aside)
 
     def clear(self) -> None:
-        """Remove the work."""
+        """Remove the working folder."""
         files, aside = self._files(self.aside)
         files.delete(aside, True)
 
     def end(self) -> None:
-        """Remove the work of a failed release when no job of it runs any more.
+        """Remove the working folder of a failed release after its last job has ended.
 
-        Java goes on for a while with cancelled jobs, and would make the folder again.
+        Java continues cancelled jobs for a while, and would make the folder again.
         """
         until = time.monotonic() + CANCEL_WAIT_SECONDS
         while time.monotonic() < until:
@@ -95,7 +95,7 @@ class ReleasePlace:
         self.clear()
 
     def _jobs_run(self) -> bool:
-        """Whether tasks of the work run."""
+        """Whether tasks of the release are running."""
         tracker = self.spark.sparkContext._jsc.sc().statusTracker()
         jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForTag(self.tag)]
         stages = [stage for job in jobs if job.isDefined() for stage in job.get().stageIds()]
@@ -103,13 +103,13 @@ class ReleasePlace:
         return any(stage.isDefined() and stage.get().numActiveTasks() for stage in found)
 
     def _queries_run(self) -> bool:
-        """Whether a query of the work runs: it may make folders before its first job."""
+        """Whether a query of the release is running: a query may make folders before its first job."""
         found = self.spark._jsparkSession.sharedState().statusStore().executionsList()
         queries = (found.apply(place) for place in range(found.size()))
         return any(one.description() == self.tag and not one.completionTime().isDefined() for one in queries)
 
     def _files(self, path: str) -> tuple[Any, Any]:
-        """Return the file system of a path, and the path for it."""
+        """Return the file system of a path, and the path on it."""
         context = self.spark.sparkContext
         found = context._jvm.org.apache.hadoop.fs.Path(path)
         return found.getFileSystem(context._jsc.hadoopConfiguration()), found
@@ -117,7 +117,7 @@ class ReleasePlace:
 
 @contextlib.contextmanager
 def place_of(spark: SparkSession, path: str) -> Iterator[ReleasePlace]:
-    """Give the place of a release, and remove the work beside it in the end.
+    """Give the place of a release, and remove the working folder at the end.
 
     A ReleaseError if something is at the path, or Spark could not read the path back.
     """
@@ -129,7 +129,7 @@ def place_of(spark: SparkSession, path: str) -> Iterator[ReleasePlace]:
         )
     clean = path.rstrip("/")
     folder, slash, name = clean.rpartition("/")
-    # Readers pass over names that begin with "_": the folder holds records that are not anonymized yet.
+    # Readers ignore names that begin with "_". The folder holds records that are not anonymized yet.
     tag = f"duckanon-{uuid.uuid4().hex}"
     place = ReleasePlace(spark, clean, f"{folder}{slash}_{name}.{tag}", tag)
     if place.exists():
@@ -152,7 +152,7 @@ def place_of(spark: SparkSession, path: str) -> Iterator[ReleasePlace]:
     else:
         place.clear()
     finally:
-        # If Java has ended, its settings are gone, too: the first error counts.
+        # If Java has ended, its settings are gone, too: the first error is reported.
         with contextlib.suppress(*_JAVA_ENDED_ERRORS):
             context.removeJobTag(tag)
             context.setLocalProperty(_DESCRIPTION, described)
@@ -161,7 +161,7 @@ def place_of(spark: SparkSession, path: str) -> Iterator[ReleasePlace]:
 
 
 def _end(place: ReleasePlace, failure: BaseException) -> None:
-    """Remove the work of a failed release; a ReleaseError names the folder if Spark has ended."""
+    """Remove the working folder of a failed release; if Spark has ended, a ReleaseError names the folder."""
     try:
         place.end()
     except _JAVA_ENDED_ERRORS:

@@ -1,4 +1,4 @@
-"""Recode: the records of a class get its values, by the recoder of `release.recoding`."""
+"""Recode: the records of a class get common values, by the recoder of `release.recoding`."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 def recoded(labelled: DataFrame, bound: BoundColumns, policy: Policy, folder: str | None = None) -> DataFrame:
-    """Return the released records under safe names, in the order of all their values in each tile.
+    """Return the released records under safe names, each tile in the order of all values.
 
-    The number of a class names the tile, whose task recodes it. `folder` has files of the labelled records.
+    The class number contains the tile, whose task recodes it. `folder` has files of the labelled records.
     """
     columns = [field.column for field in bound.fields]
     given = labelled.select(*columns).limit(0).toArrow().schema
@@ -46,7 +46,7 @@ def recoded(labelled: DataFrame, bound: BoundColumns, policy: Policy, folder: st
 
 
 def _by_tile(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Pack the records by the tile that the number of their class names, in a task."""
+    """Pack the records by the tile in their class number, in a task."""
     for table in combined(batches):
         yield packed(table, arrow.numbers(table.column("class_id")).astype(np.int64) >> CLASS_BITS)
 
@@ -61,5 +61,5 @@ def _written(context: Broadcast[tuple[Recoder, pa.Schema]], table: pa.Table) -> 
     starts = np.flatnonzero(np.diff(classes, prepend=-1))
     members = Members(classes, starts, np.zeros(len(rows), np.bool_))
     made, _, _ = recoder.written(database(), rows.drop_columns("class_id"), members, None)
-    # The order of the classes would tell where their records were before.
+    # The order of the classes would reveal the earlier places of their records.
     return as_spark_has_it(in_order(made), released)

@@ -1,6 +1,6 @@
-"""Repair: classes that still violate t or l are merged with others, across tiles.
+"""Repair: classes that still violate t or l are merged with other classes, across tiles.
 
-The driver gets the violating classes, and the middles of classes near these.
+The driver gets the violating classes, and the means of the classes near them.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from duckanon.spark.embed import Embedded
 
 FIRST_CANDIDATES = 256
-"""Candidates around each violating class at first; eight times as many after each failure."""
+"""First number of candidates around each violating class; eight times as many after each failure."""
 
 DRIVER_MAX_RECORDS = 2_000_000
-"""Records whose values the driver takes, at most; more are an error, before memory ends."""
+"""Largest number of records whose values the driver takes; above it, an error comes before memory ends."""
 
 
 def repair(labelled: DataFrame, embedded: Embedded) -> tuple[DataFrame, bool]:
     """Return the records with the number of their final class, and whether classes were merged.
 
-    Each turn looks at more classes until all of them keep the thresholds; all records together keep t.
+    Each turn considers more classes until every class keeps the thresholds; one class of all records keeps t.
     """
     violating = np.sort(
         arrow.numbers(labelled.where("violation > 0").select("class_id").distinct().toArrow().column(0))
@@ -54,7 +54,7 @@ def repair(labelled: DataFrame, embedded: Embedded) -> tuple[DataFrame, bool]:
 def _merged(
     labelled: DataFrame, embedded: Embedded, middles: DataFrame, violating: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the numbers of classes, and for each the place of the class that it becomes."""
+    """Return class numbers, and for each class the place of the class that it is merged into."""
     count = FIRST_CANDIDATES
     while True:
         numbers = _near(middles, violating, count)
@@ -67,7 +67,7 @@ def _merged(
 
 
 def _near(middles: DataFrame, violating: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Return the numbers of the violating classes and of the classes nearest to each."""
+    """Return the numbers of the violating classes and of the classes nearest to each of them."""
     found = set(violating.tolist())
     rows = middles.where(sf.col("class_id").isin(violating.tolist())).orderBy("class_id").collect()
     for row in rows:
@@ -84,7 +84,7 @@ def _near(middles: DataFrame, violating: NDArray[np.int64], count: int) -> NDArr
 def _united(
     labelled: DataFrame, embedded: Embedded, middles: DataFrame, numbers: NDArray[np.int64]
 ) -> NDArray[np.int64] | None:
-    """Return for each class the place of the class that it becomes; None if these cannot keep t and l."""
+    """Return for each class the place of its merged class; None if the merged classes cannot keep t and l."""
     chosen = sf.col("class_id").isin(numbers.tolist())
     rows = middles.where(chosen).orderBy("class_id").toArrow()
     sizes = arrow.numbers(rows.column("size")).astype(np.int64)

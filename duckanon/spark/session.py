@@ -27,7 +27,7 @@ SPARK_VERSION, JAVA_VERSION, PANDAS_VERSION, NEXT_PANDAS_VERSION = (4, 1), 17, (
 
 
 def check_pyspark() -> None:
-    """Raise a MissingExtra unless pyspark and the pandas that it needs for Arrow are installed."""
+    """Raise a MissingExtra unless pyspark and pandas, which pyspark needs for Arrow, are installed."""
     for package in ("pyspark", "pandas"):
         if importlib.util.find_spec(package) is None:
             raise MissingExtra(f"duckanon.spark needs {package}: pip install 'duckanon[spark]'")
@@ -40,7 +40,7 @@ def check_pyspark() -> None:
 
 
 def check_session(frame: DataFrame) -> SparkSession:
-    """Session of a DataFrame; a PolicyError for a version or setting with which results would be wrong."""
+    """Session of a DataFrame; a PolicyError for a version or setting that would give wrong results."""
     spark = frame.sparkSession
     if frame.isStreaming:
         raise PolicyError("the DataFrame is a stream: write it to a table, or use duckanon.anonymize_stream")
@@ -63,7 +63,7 @@ def check_session(frame: DataFrame) -> SparkSession:
 
 @contextlib.contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turn an error of Spark into one line with the reason and, if known, the way out."""
+    """Turn an error of Spark into one line with the reason and, if known, the remedy."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -83,7 +83,7 @@ def frame(source: str, form: str, master: str | None) -> DataFrame:
     from pyspark.errors import AnalysisException
     from pyspark.sql import SparkSession
 
-    # Tasks need the packages of this interpreter; a cluster names its own interpreter.
+    # Tasks need the packages of this interpreter; on a cluster the user sets the interpreter.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("duckanon")
     if master is not None:

@@ -1,4 +1,4 @@
-"""Stage: the released columns are written to a folder, so that every job reads the same records."""
+"""Stage: the released columns are written to a folder, so that all jobs read the same records."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ class Staged:
 
     bound: BoundColumns
     frame: DataFrame  # columns q1, o2, ..., read from the folder
-    folder: str | None  # of files with the rows of the frame and no others
+    folder: str | None  # folder with exactly the rows of the frame
     size: int
-    left_out: int  # records that nulls = 'suppress' leaves out
+    left_out: int  # records dropped by nulls = 'suppress'
     values: Mapping[str, int]  # records with a value, by column of a quasi-identifier
-    ranges: Mapping[str, Range]  # by column of a quasi-identifier of numbers
+    ranges: Mapping[str, Range]  # by column of a numeric quasi-identifier
 
 
 def stage(frame: DataFrame, bound: BoundColumns, policy: Policy, folder: str) -> Staged:
     """Write the records to a folder; a SourceError if they cannot be anonymized.
 
-    The DataFrame is computed once: another time it may give other rows.
+    The DataFrame is computed once, because a second computation may give other rows.
     """
     pairs = zip(bound.sources, bound.fields, strict=True)
     named = frame.select([column(name).alias(field.column) for name, field in pairs])
     named.write.option("maxRecordsPerFile", FILE_MAX_RECORDS).parquet(folder)
     staged = stored = frame.sparkSession.read.parquet(folder)
     if policy.nulls == "suppress":
-        # `dropna` would also leave out NaN, which has to be an error.
+        # `dropna` would also drop NaN, which must be an error.
         for field in bound.quasi:
             staged = staged.where(sf.isnotnull(field.column))
     size, values, ranges = _counted(staged, bound)
@@ -54,7 +54,7 @@ def stage(frame: DataFrame, bound: BoundColumns, policy: Policy, folder: str) ->
 
 
 def _counted(staged: DataFrame, bound: BoundColumns) -> tuple[int, dict[str, int], dict[str, Range]]:
-    """Count records, and values of each quasi-identifier, and find the ranges of numbers, in one pass.
+    """Count records and values of each quasi-identifier, and find the ranges of numbers, in one pass.
 
     A SourceError if a number is NaN or infinite and so cannot be ordered.
     """

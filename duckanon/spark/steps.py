@@ -1,6 +1,6 @@
-"""An audit on Spark in steps: a relation that is read more than once is computed once.
+"""An audit on Spark in steps: a relation that is read several times is computed once.
 
-Spark plans a CTE anew wherever it is read, and so computes some of twenty CTEs many times.
+Spark plans a CTE again for each use. With twenty nested CTEs some would be computed many times.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     Found = TypeVar("Found")
 
 BROADCAST_MAX_ROWS = 100_000
-"""Rows of a relation that is sent to every task, at most: a join then does not move the larger relation."""
+"""Largest relation, in rows, that is sent to every task: a join then does not move the larger relation."""
 
 AUDIT_TRIES = 3
-"""Times that an audit is tried if executors are lost."""
+"""Attempts of an audit if executors are lost."""
 
 _LOST_EXECUTOR = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 _TASK_RECORDS = 250_000
 _SETTINGS = {
-    # Adaptive plans forget by which columns kept rows are dealt to tasks.
+    # Adaptive plans forget by which columns the kept rows are distributed to tasks.
     "spark.sql.adaptive.enabled": "false",
-    # Sizes that Spark guesses may be far too small: the rows of a step are counted instead.
+    # Spark may guess far too small sizes, so the rows of a step are counted instead.
     "spark.sql.autoBroadcastJoinThreshold": "64KB",
 }
 
@@ -46,28 +46,28 @@ _WITHOUT_COMPILING = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-"""Settings for few records: to compile a program for each step would take longer than the step."""
+"""Settings for few records: compiling a program for each step would take longer than the step."""
 
 
 class Step(NamedTuple):
-    """A relation that an audit makes."""
+    """A relation of an audit."""
 
     name: str
     query: str
     kept: bool
-    """Whether the relation is computed once and kept: it is read more than once, or joined by its size."""
+    """Whether the relation is computed once and kept: it is read several times, or joined by its size."""
 
 
 @cache
 def steps_of(audit: str) -> tuple[Step, ...]:
-    """The CTEs of an audit in the SQL of Spark, and last its own SELECT, without a name."""
+    """The CTEs of an audit in Spark's SQL, then the final SELECT without a name."""
     query = sqlglot.parse_one(audit_sql(audit, "spark"), read="spark")
     assert isinstance(query, exp.Select)
     names = [cte.alias for cte in query.ctes]
     tables = [table for table in query.find_all(exp.Table) if table.name in names]
     read = Counter(table.name for table in tables)
     joined = {table.name for table in tables if isinstance(table.parent, exp.Join)}
-    # Steps have names of their own: a CTE may be called as a relation that another audit reads.
+    # A CTE may have the name of a relation that another audit reads, so steps get their own names.
     for table in tables:
         table.replace(exp.alias_(exp.to_table(_view(table.name)), table.alias or table.name, table=True))
     steps = [
@@ -83,7 +83,7 @@ def _view(name: str) -> str:
 
 
 class Steps:
-    """Relations by name, in a session of their own, and the rows that are kept of them."""
+    """Relations by name, in a separate session, and their kept rows."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -98,7 +98,7 @@ class Steps:
         return self._spark.sql(templates.render(f"spark.sql.j2:{template}", **values))
 
     def define(self, name: str, frame: DataFrame) -> None:
-        """Name a relation that is computed wherever it is read."""
+        """Name a relation that is computed at each use."""
         frame.createOrReplaceTempView(name)
 
     def keep(self, name: str, frame: DataFrame) -> int:
@@ -127,7 +127,7 @@ class Steps:
                 self._spark.conf.set(setting, value)
 
     def forget(self, *names: str) -> None:
-        """Free the kept rows of some relations, by default of all."""
+        """Free the kept rows of some relations, by default of all relations."""
         for name in names or tuple(self._kept):
             for frame in self._kept.pop(name, ()):
                 # DataFrame.unpersist frees caches only. If Spark has ended, nothing is left to free.
@@ -136,7 +136,7 @@ class Steps:
 
 
 def retried(ask: Callable[[], Found]) -> Found:
-    """Return a result, computed anew if an executor was lost with kept rows; the third loss is an error."""
+    """Return a result, computed again if an executor with kept rows was lost; the third loss is an error."""
     for _ in range(AUDIT_TRIES - 1):
         try:
             return ask()
@@ -148,7 +148,7 @@ def retried(ask: Callable[[], Found]) -> Found:
 
 @contextlib.contextmanager
 def own_session(records: DataFrame) -> Iterator[Steps]:
-    """Give steps that begin with `record`, in a copy of the session, whose own settings stay."""
+    """Give steps that begin with `record`, in a copy of the session; settings of the session stay."""
     spark, name = records.sparkSession, f"duckanon_{uuid.uuid4().hex}"
     records.createOrReplaceTempView(name)
     try:

@@ -1,4 +1,4 @@
-"""Suppress: the worst classes are left out, and the others keep t against the released table."""
+"""Suppress: the worst classes are left out, and the other classes keep t against the released table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from duckanon.spark.stage import Staged
 
 DRIVER_MAX_CLASSES = 1_000_000
-"""Violating classes that the driver looks at, the worst first; all other violating classes are merged."""
+"""Largest number of violating classes on the driver, the worst first; the others are merged."""
 
 _REPORTED_COLUMNS = ("class_id", "violation", "within", "whole")
 
@@ -39,7 +39,8 @@ def suppress(
 ) -> tuple[DataFrame, Embedded, int]:
     """Write the released records with their classes; return them, their domains, and the count left out.
 
-    t is from the released table: domains and thresholds are new, and violating classes merge in their tile.
+    t is measured from the released table, so domains and thresholds are new. Violating classes merge within
+    tiles.
     """
     if not embedded.thresholds or policy.suppression_limit == 0:
         return labelled, embedded, 0
@@ -58,7 +59,7 @@ def suppress(
 
 
 def _worst(labelled: DataFrame, most: int, size: int) -> NDArray[np.int64]:
-    """Return the classes that are left out, of at most `most` records, never all classes."""
+    """Return the classes to leave out: at most `most` records, and never all classes."""
     each = labelled.where("violation > 0").groupBy("class_id")
     classes = each.agg(sf.count(sf.lit(1)).alias("size"), sf.max("violation").alias("violation"))
     a_record = sf.desc(sf.col("violation") / sf.col("size"))
@@ -69,7 +70,7 @@ def _worst(labelled: DataFrame, most: int, size: int) -> NDArray[np.int64]:
 
 
 def _merged(context: Broadcast[Embedded], table: pa.Table) -> pa.Table:
-    """Merge violating classes of a tile with others, in a task."""
+    """Merge violating classes of a tile with other classes, in a task."""
     embedded = context.value
     records = in_order(table)
     numbers, labels = np.unique(arrow.numbers(records.column("class_id")), return_inverse=True)

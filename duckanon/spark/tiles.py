@@ -1,6 +1,6 @@
-"""Tiles: records are dealt to tiles, each with its share of all sensitive values and handled by one task.
+"""Tiles: parts of the table with their share of all sensitive values, each handled by one task.
 
-A hash of the values chooses the sample for the bounds, which so do not depend on partitions. The widest
+A hash of the values samples the records for the bounds, so the bounds do not depend on partitions. The widest
 quasi-identifiers are cut inside each stratum of the sensitive order.
 """
 
@@ -36,18 +36,18 @@ BOUNDS_SAMPLE_RECORDS = 100_000
 """Records, about, of the sample for the bounds."""
 
 PACKED_RECORDS_PER_TILE, PACKED_MAX_RECORDS = 500, 1_000_000
-"""Records of a tile that a task packs together, about, and records of all tiles at most."""
+"""Approximate records of a tile that a task packs together, and largest number for all tiles."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """Bounds along one cut, in each part of the cuts before."""
+    """Bounds along one cut, for each part of the earlier cuts."""
 
-    parts: NDArray[np.int64]  # (m,) numbers of the parts with records of the sample, ascending
-    bounds: NDArray[np.float64]  # (m + 1, 2^b - 1), ascending, then NaN; the last row has NaN only
+    parts: NDArray[np.int64]  # (m,) numbers of the parts with sampled records, ascending
+    bounds: NDArray[np.float64]  # (m + 1, 2^b - 1), ascending, then NaN; the last row is all NaN
 
     def of(self, parts: NDArray[np.int64], numbers: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Number of bounds of its part that are not above each number (n,), by binary search."""
+        """For each number (n,) count the bounds of its part that are not above it, by binary search."""
         place = np.searchsorted(self.parts, parts)
         known = np.append(self.parts, -1)[place] == parts
         place = np.where(known, place, len(self.parts))
@@ -71,7 +71,7 @@ class Bounds:
     levels: tuple[Level, ...]  # one for each cut
 
     def of(self, codes: NDArray[np.int64] | None, columns: list[NDArray[np.float64]]) -> NDArray[np.int64]:
-        """Tile of each record (n,), by its first sensitive code and the numbers along each cut."""
+        """Tile of each record (n,), by its first sensitive code and its number along each cut."""
         size = len(columns[0])
         part = self.strata[codes] if codes is not None and len(self.strata) else np.zeros(size, np.int64)
         tile = np.zeros(size, np.int64)
@@ -82,9 +82,9 @@ class Bounds:
 
 
 def tiled(staged: Staged, embedded: Embedded, policy: Policy, folder: str) -> DataFrame:
-    """Write the records to a folder, packed by the number of their tile; return the columns tile and packed.
+    """Write the records to a folder, packed by tile number; return the columns tile and packed.
 
-    A tile of fewer than 4 k records joins the tile before.
+    A tile of fewer than 4 k records joins the tile before it.
     """
     spark = staged.frame.sparkSession
     bounds = _bounds(staged, embedded, policy)
@@ -101,7 +101,7 @@ def tiled(staged: Staged, embedded: Embedded, policy: Policy, folder: str) -> Da
 
 
 def _bounds(staged: Staged, embedded: Embedded, policy: Policy) -> Bounds:
-    """Take from a sample the bounds of as many tiles as the records fill."""
+    """Take the bounds from a sample, for as many tiles as the records fill."""
     tiles = -(-staged.size // tile_size(policy, embedded.thresholds))
     cuts = tuple(cuts_of(tuple(one.axis for one in embedded.axes), tiles)) if tiles > 1 else ()
     if not cuts:
@@ -144,7 +144,7 @@ def _along(embedded: Embedded, cuts: tuple[Cut, ...], table: pa.Table) -> list[N
 def _deal(
     context: Broadcast[tuple[Embedded, Bounds]], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Pack the records of each tile, in a task: the more tiles, the more records at a time."""
+    """Pack the records of each tile, in a task; with more tiles, more records at a time."""
     embedded, bounds = context.value
     count = math.prod(cut.parts for cut in bounds.cuts)
     for table in combined(batches, rows=min(PACKED_MAX_RECORDS, PACKED_RECORDS_PER_TILE * count)):
@@ -156,7 +156,7 @@ def _deal(
 
 
 def _joined(sizes: dict[int, int], least: int) -> dict[int, int]:
-    """Return the tile that each tile joins: a small tile joins the tile before, or else the tile after."""
+    """Return the tile that each tile joins; a small tile joins the tile before it, else the tile after it."""
     homes: dict[int, int] = {}
     held: dict[int, int] = {}
     for tile, size in sizes.items():

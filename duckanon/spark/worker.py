@@ -1,4 +1,4 @@
-"""A Python process of Spark, and the database that it keeps from task to task."""
+"""The database of a Python process of Spark, kept from task to task."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def database() -> duckdb.DuckDBPyConnection:
     """Database in memory for all tasks of this process, one after the other, with times in UTC.
 
-    Tasks leave nothing in it and change no setting. To open a database takes some 10 ms.
+    Tasks leave nothing in it and change no setting. Opening a database takes some 10 ms.
     """
     _forget_archives()
     return _opened()
@@ -33,15 +33,15 @@ def in_utc(con: duckdb.DuckDBPyConnection) -> None:
 def _opened() -> duckdb.DuckDBPyConnection:
     con = engine.opened(threads=1)
     in_utc(con)
-    # Spark collects garbage after every task: imported modules need not be searched each time.
+    # Spark collects garbage after every task. Frozen modules are not searched again.
     gc.freeze()
     return con
 
 
 def _forget_archives() -> None:
-    """Close the archives of Spark in which modules were searched: an import opens them anew.
+    """Close the archives of Spark that were searched for modules; an import opens them again.
 
-    Spark would read the table of contents of each before every task, a tenth of a second in all.
+    Otherwise Spark reads the contents of each archive before every task, a tenth of a second in all.
     """
     known = sys.path_importer_cache
     for path in [path for path, finder in known.items() if isinstance(finder, zipimport.zipimporter)]:

@@ -1,1 +1,1 @@
-"""Streams: tuples wait no longer than a delay, and leave in classes of k."""
+"""Streams: every tuple leaves in a class of k, after at most a given delay."""

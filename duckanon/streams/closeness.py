@@ -1,4 +1,4 @@
-"""t and l of the classes that leave a stream, checked once more by counts of their own."""
+"""t and l of the classes that leave a stream, checked again by independent counts."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 
 class ClosenessGuard:
-    """Counts of the sensitive values that were read, and the farthest of the classes that left."""
+    """Counts of the sensitive values read so far, and the largest EMD of a class that left."""
 
     def __init__(self, attributes: Sequence[Attribute], window: int) -> None:
         self.attributes, self.asked = attributes, asked_of(attributes)  # S columns with t or l
-        self.window = window  # of the last tuples, which count; 0 is all
-        self.counts = [np.zeros(0, np.int64) for _ in attributes]  # how often each value counts, by number
+        self.window = window  # number of last tuples that count; 0 is all
+        self.counts = [np.zeros(0, np.int64) for _ in attributes]  # records of each value, by number
         self._largest, self._least = [0.0] * len(attributes), [0] * len(attributes)
-        self._codes = np.zeros((len(attributes), 0), np.int64)  # of the tuples from _first on
+        self._codes = np.zeros((len(attributes), 0), np.int64)  # of the tuples from place _first on
         self._first = self._counted = 0
 
     def report(self) -> dict[str, Any]:
-        """Return what was asked of each column, and the largest EMD and fewest values of a class."""
+        """Return t and l of each column, and the largest EMD and the fewest values of a class."""
         columns = {
             one.name: {
                 "distance": one.distance,
@@ -61,9 +61,9 @@ class ClosenessGuard:
         self._codes = np.hstack([self._codes, codes])
 
     def check(self, left: Departure, codes: NDArray[np.int64]) -> None:
-        """Check each class against what was read when it leaves; a ReleaseError where it misses t or l.
+        """Check t and l of each class when it leaves, against the tuples read; a ReleaseError on failure.
 
-        `codes` (S, r) are the values of what is to be written, in the order of output.
+        `codes` (S, r) are the values of the tuples to be written, in the order of output.
         """
         ends = np.append(left.starts[1:], len(left.positions))
         for begin, end in zip(left.starts.tolist(), ends.tolist(), strict=True):
@@ -71,7 +71,7 @@ class ClosenessGuard:
             self._check_class(codes[:, begin:end])
 
     def forget(self, read: int, oldest: int) -> None:
-        """Forget tuples before the oldest held one, unless the window still has to count them out."""
+        """Forget tuples before the oldest held tuple, unless the window has yet to subtract them."""
         self._count(read)
         keep = min(oldest, max(0, read - self.window)) if self.window else oldest
         self._codes = self._codes[:, keep - self._first :].copy()
@@ -105,7 +105,7 @@ class ClosenessGuard:
 
 
 def _emd(members: NDArray[np.int64], counts: NDArray[np.int64], *, ordered: bool) -> Fraction:
-    """EMD between a class and all that counts: Li et al. 2007, section 5, in whole numbers."""
+    """EMD between a class and all counted tuples, in whole numbers: Li et al. 2007, section 5."""
     size, number, domain = int(members.sum()), int(counts.sum()), counts > 0
     shares = number * members[domain] - size * counts[domain]
     if ordered:

@@ -1,7 +1,8 @@
 """Coordinates of the tuples of a stream: quasi-identifiers as numbers on a scale that never changes.
 
-Squared distances add up over the columns, each times its weight. A number counts (difference / range of its
-scale)^2, a text 1 if it differs, a leaf of a hierarchy the level of the common ancestor over the height.
+Squared distances are added over the columns, each times the weight of the column. The squared distance of two
+numbers is (difference / range of the scale)^2. Two different texts have distance 1. Two leaves of a hierarchy
+have the level of their lowest common ancestor divided by the height.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ TEXT_CORNERS = 16
 """Texts of a column that are told apart; each further one counts as one of these, by its hash."""
 
 OUTSIDE_MAX_RANGES = 1e6
-"""Ranges from the least number of the scale at which a number outside of it lies at most."""
+"""Largest distance, in ranges of the scale, of a number from the least number of the scale."""
 
 NULL_COORDINATE = -1.0
 """Coordinate of NULL among numbers: a range below the least."""
@@ -40,7 +41,7 @@ NULL_COORDINATE = -1.0
 
 @dataclass
 class Coordinates:
-    """How quasi-identifiers become coordinates; scales and corners are found as tuples come."""
+    """How quasi-identifiers become coordinates; scales and corners are found while tuples come."""
 
     attributes: Sequence[Attribute]
     policy: StreamPolicy
@@ -67,16 +68,16 @@ class Coordinates:
         )
 
     def fix(self, con: duckdb.DuckDBPyConnection, tuples: pa.Table) -> None:
-        """Take the scales that were not given from the first tuples: from the least to the largest number."""
+        """Take missing scales from the first tuples: from the least to the largest number."""
         for name, values in _numbers(con, tuples, self._without_tree, first=0).items():
             if name not in self.policy.scale and values.dtype != np.uint64:
                 known = values[~np.isnan(values)]
                 self.scales[name] = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
 
     def of(self, con: duckdb.DuckDBPyConnection, tuples: pa.Table, first: int) -> NDArray[np.float64]:
-        """Coordinates (m, d) of tuples; the first tuple has the place `first`, from 0, in the stream.
+        """Coordinates (m, d) of tuples; `first` is the place of the first tuple in the stream, from 0.
 
-        A SourceError for NaN, infinity, a value that is no leaf, or NULL with nulls = 'error'.
+        A SourceError for NaN, infinity, a value outside the hierarchy, or NULL with nulls = 'error'.
         """
         columns, numbers = [], _numbers(con, tuples, self._without_tree, first)
         for one in self.attributes:
@@ -117,7 +118,7 @@ class Coordinates:
         return [one for one in self.attributes if one.name not in self.climbs]
 
     def _climbed(self, one: Attribute, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Corners of the nodes above each value: two values differ below their common ancestor."""
+        """Corners of the nodes above each value: two values differ below their lowest common ancestor."""
         height = nodes.shape[1] - 1
         parts = [self._corner(one.name, level, nodes[:, level]) for level in range(height)]
         return np.asarray(np.hstack(parts) / np.sqrt(height))
@@ -138,7 +139,7 @@ class Coordinates:
 
 
 def nominal(one: Attribute) -> bool:
-    """Whether the values of a quasi-identifier are no numbers: texts, booleans, or leaves of a hierarchy."""
+    """Whether the values of a quasi-identifier are texts, booleans or leaves of a hierarchy."""
     return one.kind in {"text", "boolean"} or one.hierarchy is not None
 
 
@@ -169,7 +170,7 @@ def _numbers(
 
 
 def _arrow_numbers(column: pa.ChunkedArray) -> NDArray[np.float64] | None:
-    """Return numbers, infinity for NaN, without a query; None for other types and columns with NULL."""
+    """Return numbers, infinity for NaN, without a query; None for other types and for columns with NULL."""
     whole, kind = pa.types.is_integer(column.type), column.type
     if column.null_count or not (whole or kind in (pa.float32(), pa.float64())):
         return None
@@ -178,7 +179,7 @@ def _arrow_numbers(column: pa.ChunkedArray) -> NDArray[np.float64] | None:
 
 
 def check_scales(attributes: Sequence[Attribute], policy: StreamPolicy) -> None:
-    """Raise a PolicyError where a scale is given for values that are no numbers."""
+    """Raise a PolicyError if a column with a scale has no numbers."""
     for one in attributes:
         if one.name in policy.scale and nominal(one):
             what = f"are {one.kind}" if one.hierarchy is None else "have places in its hierarchy"

@@ -1,7 +1,7 @@
-"""Digits: how finely the means of a stream are rounded, told by the first values of a column.
+"""Digits: the precision of the means of a stream, found from the first values of a column.
 
-The values to come are unknown. So the digits of a column stay open until its first mean leaves; the first
-values that were read by then tell them. A value counts by its place in the stream, whatever its batch.
+Later values are unknown. So the digits of a column stay open until the first mean of the column leaves. The
+first values read before then decide. The place of a value in the stream counts, not its batch.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class OpenDigits:
-    """Columns whose means have no digits yet, each with its first values; at most `most` of a column."""
+    """Columns whose means have no digits yet, each with at most `most` first values."""
 
     def __init__(self, fields: Sequence[Field], most: int) -> None:
         self._most = most
         self._seen: dict[Field, list[pa.Table]] = {field: [] for field in fields if searched(field)}
 
     def read(self, tuples: pa.Table, first: int) -> None:
-        """Keep the first values of tuples, the first of which has that place in the stream."""
+        """Keep the first values of tuples; `first` is the place of the first tuple in the stream."""
         for field, seen in self._seen.items():
             missing = self._most - sum(map(len, seen))
             if missing > 0:
@@ -39,9 +39,9 @@ class OpenDigits:
                 seen.append(values.filter(values.column("value").is_valid()).slice(0, missing))
 
     def first(self, made: pa.Table, times: NDArray[np.int64]) -> dict[str, Rounding]:
-        """Roundings of the columns whose first mean is in `made`, by column; these are open no longer.
+        """Roundings, by column, of the columns whose first mean is in `made`; these columns are settled.
 
-        `times` has the place of the last tuple that was read before each tuple of `made` leaves.
+        `times` has for each tuple of `made` the place of the last tuple read before it leaves.
         """
         found = {}
         for field in list(self._seen):

@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 
 
 class Encoder:
-    """The types of an input, by column, and the order of its dictionaries as far as they are read."""
+    """The types of an input, by column, and the known order of its dictionaries."""
 
     def __init__(self, fields: Sequence[Field], types: Mapping[str, pa.DataType]) -> None:
         self._fields, self._types = fields, types
         self._orders: dict[str, outgoing.Orders] = {}
 
     def learn(self, batch: pa.RecordBatch) -> None:
-        """Keep the order of the values of ordered dictionaries, in which they are written."""
+        """Keep the order of the values of ordered dictionaries, for the output."""
         for name in self._types:
             orders = outgoing.orders([batch.column(name)], declared=True)
             if orders:
                 self._orders[name] = outgoing.joined(self._orders.get(name, {}), orders)
 
     def encoded(self, made: pa.Table) -> pa.Table:
-        """Return recoded tuples in the types of the input; a SourceError where a dictionary has no room."""
+        """Return recoded tuples in the types of the input; a SourceError if a dictionary is too small."""
         columns = {name: made.column(name) for name in made.column_names}
         for field in self._fields:
             column, kind = columns[field.name], self._types[field.name]
-            # A mean of half floats is no half float.
+            # The mean of half floats need not be a half float.
             if field.quasi and (column.type != plain_type(kind) or pa.types.is_float16(kind)):
                 continue
             try:

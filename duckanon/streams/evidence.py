@@ -1,4 +1,4 @@
-"""Evidence of a finished stream: a hash of what it wrote, and the audit of that by plain SQL."""
+"""Evidence of a finished stream: a hash of its output, and the audit of the output by plain SQL."""
 
 from __future__ import annotations
 

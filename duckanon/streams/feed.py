@@ -1,4 +1,4 @@
-"""Bytes of a stream as they come, from a file, a growing file or a pipe; no read waits for a full block."""
+"""Bytes of a stream, from a file, a growing file or a pipe, as they come; no read waits for a full block."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 try:
     import fcntl
-except ImportError:  # Windows has pipes of another kind.
+except ImportError:  # pipes of Windows are of another kind
     fcntl = None  # type: ignore[assignment]
 
 from duckanon.errors import SourceError
@@ -50,7 +50,7 @@ def opened(path: Path | None) -> int:
 def chunks(descriptor: int, follow: Path | None = None) -> Iterator[bytes]:
     """Give the bytes up to the end of the input, or for ever from a file to `follow`.
 
-    A SourceError if the followed file was cut, or its name is another file's by now.
+    A SourceError if the followed file was cut, or the name now leads to another file.
     """
     if not stat.S_ISREG(os.fstat(descriptor).st_mode) and hasattr(fcntl, "F_SETPIPE_SZ"):
         # A larger pipe makes fewer and larger blocks; the system may refuse it.

@@ -1,7 +1,8 @@
 """A guard process cuts the output file back to whole classes if the writing process is killed in a `write`.
 
-No process can answer SIGKILL, and the system may end a `write` half-way: the file then ends within a class.
-So the guard holds the file, too, and hears of each `write` before. It ends when the writing process ends.
+No process can handle SIGKILL, and the system may stop a `write` half-way: the file would then end within a
+class. So the guard holds the file open and is told of each `write` beforehand. The guard ends with the
+writing process.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ class FileGuard:
         self._ready = False
 
     def announce(self, size: int) -> None:
-        """Announce a `write` of so many bytes to a file that is whole; a ReleaseError if no guard hears."""
+        """Announce a `write` of so many bytes to a file of whole classes; a ReleaseError without a guard."""
         whole = os.fstat(self._descriptor).st_size
         places = watch.PLACES.pack(whole, whole + size)
         if self._hears(places):
             return
-        # Somebody has ended the guard: another one takes its place.
+        # Another process has ended the guard: a new guard takes its place.
         self.close()
         self._process, self._ready = _started(self._descriptor), False
         if not self._hears(places):
@@ -46,7 +47,7 @@ class FileGuard:
             pass
 
     def _hears(self, places: bytes) -> bool:
-        """Send the places to the guard as soon as it listens; False if it is gone."""
+        """Send the places to the guard when it is ready; False if the guard is gone."""
         pipe, answer = self._process.stdin, self._process.stdout
         if pipe is None or answer is None:
             return False
@@ -59,9 +60,9 @@ class FileGuard:
 
 @contextlib.contextmanager
 def guarded(descriptor: int) -> Iterator[FileGuard | None]:
-    """Guard a regular file while the block runs; None for a pipe or a device.
+    """Guard a regular file during the block; None for a pipe, for a device, and on Windows.
 
-    None on Windows, too, where no descriptor can be handed on.
+    Windows cannot hand a descriptor to another process.
     """
     if os.name != "posix" or not stat.S_ISREG(os.fstat(descriptor).st_mode):
         yield None
@@ -76,8 +77,8 @@ def guarded(descriptor: int) -> Iterator[FileGuard | None]:
 
 
 def _started(descriptor: int) -> subprocess.Popen[bytes]:
-    """Start the guard in a session of its own, away from signals to our group."""
-    # A new number, since standard output of the guard is another file.
+    """Start the guard in its own session, so that signals to our process group do not reach it."""
+    # A duplicate descriptor, since the guard has its own standard output.
     own = os.dup(descriptor)
     try:
         return subprocess.Popen(

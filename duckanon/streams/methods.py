@@ -1,4 +1,4 @@
-"""The methods of a stream behind one set of functions: tuples enter a buffer and leave in classes."""
+"""One set of functions for all methods of a stream: tuples enter a buffer and leave in classes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from duckanon.streams.policy import StreamPolicy
 
 REUSABLE_CLASSES = 1_000
-"""Classes of CASTLE that are kept for single tuples: the memory of a stream has a bound."""
+"""Classes of CASTLE that are kept for single tuples; this bounds the memory of a stream."""
 
 
 @dataclass(frozen=True)
@@ -30,16 +30,16 @@ class Departure:
     """Tuples that left, in the order of output: whole classes, and single tuples of earlier classes."""
 
     positions: NDArray[np.int64]  # (r,), places in the stream
-    classes: NDArray[np.int64]  # (r,), whose values they are released with
-    times: NDArray[np.int64]  # (r,), place of the last tuple that was read before
+    classes: NDArray[np.int64]  # (r,), classes whose values the tuples get
+    times: NDArray[np.int64]  # (r,), place of the last tuple read before
     alone: NDArray[np.bool_]  # (r,), whether the class left before
-    dropped: NDArray[np.int64]  # (q,), places of the tuples that are not written, ascending
+    dropped: NDArray[np.int64]  # (q,), places of dropped tuples, ascending
     why: Mapping[str, int]  # number of dropped tuples, by reason
-    ranges: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None  # (r, d) each, where they are known
+    ranges: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None  # (r, d) each, None if unknown
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:
-        """Where each run begins: a class, or a tuple alone."""
+        """Place of the first tuple of each run: a class, or a single tuple."""
         begins = np.ones(len(self.classes), np.bool_)
         for column in (self.times, self.classes, self.alone):
             begins[1:] &= column[1:] == column[:-1]
@@ -52,7 +52,7 @@ class Departure:
         return Members(self.classes, self.starts, self.alone)
 
     def without(self, outside: NDArray[np.int64]) -> Departure:
-        """Return the same without the tuples at some places, which are dropped."""
+        """Return the departure without the tuples at some places, which count as dropped."""
         stay = np.ones(len(self.positions), np.bool_)
         stay[outside] = False
         ranges = None if self.ranges is None else (self.ranges[0][stay], self.ranges[1][stay])
@@ -65,7 +65,7 @@ class Departure:
 
 @dataclass(frozen=True)
 class MethodFunctions:
-    """What a method does with its buffer, which nobody else looks into but for the tuples read, counts[0]."""
+    """Functions of a method on its buffer; other code reads only the number of tuples, counts[0]."""
 
     opened: Callable[
         [StreamPolicy, int, Sequence[stream.AttributeLimit]], Any
@@ -92,7 +92,7 @@ def _push_steered(
 ) -> Departure:  # fmt: skip
     try:
         written = stream.push(buffer, points, subjects, codes)
-    except ValueError as cause:  # more sensitive values than have exact sums
+    except ValueError as cause:  # too many sensitive values for exact sums
         raise SourceError(str(cause)) from cause
     firsts = np.flatnonzero(np.diff(written.classes, prepend=-1))
     sizes = np.diff(firsts, append=len(written.classes))

@@ -42,9 +42,9 @@ _FILE_PIECE_BYTES = 1 << 18
 
 
 def created(path: Path | None, source: int) -> int:
-    """Descriptor of a new file, of a pipe or device that is there, or of standard output.
+    """Descriptor of a new file, of an existing pipe or device, or of standard output.
 
-    A ReleaseError if a file is there, or if the output is the input, whose descriptor is `source`.
+    A ReleaseError if the file exists, or if the output is the input with descriptor `source`.
     """
     try:
         if path is None:
@@ -77,16 +77,16 @@ def _check_apart(found: os.stat_result, source: int) -> None:
 
 @dataclass
 class Writer:
-    """Writes a stream to a descriptor, and counts what is there."""
+    """Writes a stream to a descriptor, and counts what is written."""
 
     con: duckdb.DuckDBPyConnection
     descriptor: int
     form: Form
-    guard: FileGuard | None = None  # of a regular file
+    guard: FileGuard | None = None  # None unless the output is a regular file
     columns: tuple[tuple[str, str], ...] = ()
     written: int = 0  # tuples
     classes: int = 0
-    alone: int = 0  # tuples that came after their class
+    alone: int = 0  # tuples written after their class
 
     def begin(self, schema: pa.Schema) -> None:
         """Learn the columns, and write the header of a CSV."""
@@ -102,7 +102,7 @@ class Writer:
             self._put(data, ends)
 
     def write(self, part: Part) -> None:
-        """Write a batch of whole runs; if there is no room for all, the whole runs stay."""
+        """Write a batch of whole runs; if space runs out, the file keeps the runs that fit."""
         data, ends = _bytes(self._lines(pa.Table.from_batches([part.batch]), self.columns), part.ends)
         regular = stat.S_ISREG(os.fstat(self.descriptor).st_mode)
         most = _FILE_PIECE_BYTES if regular else _PIPE_ATOMIC_BYTES
@@ -111,7 +111,7 @@ class Writer:
             begin = int(ends[first - 1]) if first else 0
             last = max(int(np.searchsorted(ends, begin + most, side="right")), first + 1)
             if not regular:
-                # Ctrl-C can end the wait for a reader; a pipe that has room takes so many bytes at once.
+                # Ctrl-C can end this wait for a reader; a ready pipe takes this many bytes at once.
                 select.select([], [self.descriptor], [])
             with interrupts.undivided():
                 self._put(data[begin : int(ends[last - 1])], ends[first:last] - begin, part, first)
@@ -125,7 +125,7 @@ class Writer:
     def _put(
         self, data: memoryview, ends: NDArray[np.int64], part: Part | None = None, first: int = 0
     ) -> None:
-        """Write bytes and count the runs of a part from `first` on; a cut run is taken back."""
+        """Write bytes and count the runs of a part from `first` on; a partly written run is removed."""
         if self.guard is not None:
             self.guard.announce(len(data))
         done = 0
@@ -154,7 +154,7 @@ class Writer:
 
 
 def _bytes(lines: pa.Array, ends: NDArray[np.int64]) -> tuple[memoryview, NDArray[np.int64]]:
-    """Bytes of lines, and the place behind each of some numbers of lines."""
+    """Bytes of lines, and for each number in `ends` the place after so many lines."""
     _, offsets, data = lines.cast(pa.large_string()).buffers()
     places = np.frombuffer(offsets, np.int64)[lines.offset : lines.offset + len(lines) + 1]
     return memoryview(data)[places[0] : places[-1]], places[ends] - places[0]

@@ -37,7 +37,7 @@ DEFAULT_WINDOW_BUFFERS = 10
 """Default length of a window, in buffers of delay + 1 tuples."""
 
 SAFE_DELAY_PER_K = 5
-"""Multiple of k below which a delay makes Algorithm 2 drop tuples: too few others are held."""
+"""Multiple of k below which a delay makes Algorithm 2 drop tuples, because too few others are held."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class StreamPolicy:
     method: Method = "steered"
     clusters: int = DEFAULT_CLUSTERS
     recent: int = DEFAULT_RECENT_CLASSES
-    window: int = 0  # of the last tuples, with which classes are compared for t; 0 is all
+    window: int = 0  # last tuples with which classes are compared for t; 0 is all
 
     @property
     def hash(self) -> str:
@@ -93,7 +93,7 @@ def stream_policy(
     clusters: int | None = None,
     recent: int | None = None,
 ) -> StreamPolicy:
-    """Return the policy, or raise a PolicyError that says what would work."""
+    """Return the policy, or raise a PolicyError that names a working alternative."""
     if method not in get_args(Method):
         hint = suggestion(str(method), get_args(Method)) or f": use {' | '.join(get_args(Method))}"
         raise PolicyError(f"unknown method {method!r} of a stream{hint}")
@@ -167,7 +167,7 @@ def _window(rows: Policy, reference: str | None, window: int | None, capacity: i
 
 
 def _ranges(rows: Policy, nulls: str | None) -> Policy:
-    """Return the policy of a method that releases ranges: every quasi-identifier is one, and none is NULL."""
+    """Return the policy of a method that releases ranges: all quasi-identifiers as ranges, without NULL."""
     if nulls == "category":
         raise PolicyError(
             "nulls = 'category' is not yet for method = 'castle', whose ranges have no NULL: use error"
@@ -183,7 +183,7 @@ def _ranges(rows: Policy, nulls: str | None) -> Policy:
 
 
 def _check_options(method: str, **given: Mapping[str, bool]) -> None:
-    """Raise where an option is given that another method has."""
+    """Raise if an option belongs to another method."""
     for other, options in given.items():
         for name, there in options.items():
             if there and other != method:
@@ -191,7 +191,7 @@ def _check_options(method: str, **given: Mapping[str, bool]) -> None:
 
 
 def check_kinds(policy: StreamPolicy, columns: Sequence[tuple[str, str]]) -> None:
-    """Raise a PolicyError where a column, of names with types, has values that the method cannot release."""
+    """Raise a PolicyError if the method cannot release a column; columns are names with types."""
     asked = ByColumn(dict.fromkeys(policy.rows.quasi_identifiers))
     for name, kind in ((name, kind_of(given)) for name, given in columns):
         if policy.method == "castle" and name in asked and kind not in NUMBERS:
@@ -202,7 +202,7 @@ def check_kinds(policy: StreamPolicy, columns: Sequence[tuple[str, str]]) -> Non
 
 
 def stream_options(options: Mapping[str, Any]) -> StreamPolicy:
-    """Return the policy of some options, by default with k = 10 and delay = 100."""
+    """Return the policy of some options; defaults are k = 10 and delay = 100."""
     known = signature(stream_policy).parameters
     for name in options:
         if name not in known:
@@ -218,7 +218,7 @@ def _whole(name: str, value: object, *, least: int, why: str = "") -> None:
 
 
 def _scale(rows: Policy, scale: Mapping[str, tuple[Number, Number]]) -> Mapping[str, tuple[float, float]]:
-    """Return the ends of each scale as numbers, seconds since 1970 of dates and timestamps."""
+    """Return the ends of each scale as numbers; dates and timestamps are seconds since 1970."""
     if not isinstance(scale, Mapping):
         raise PolicyError(f"scale = {scale!r}: give two ends for each column, as in {{'age': (0, 120)}}")
     found = {}

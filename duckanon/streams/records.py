@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 RECORD_MAX_BYTES = 16 << 20
-"""Bytes of a record, at most: a longer record has a quote that was not closed."""
+"""Largest record in bytes: a longer record probably has an unclosed quote."""
 
 _NEWLINE, _RETURN, _QUOTE = b"\n"[0], b"\r"[0], b'"'[0]
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -26,8 +26,8 @@ class Block:
     """Whole records."""
 
     data: bytes
-    line: int  # of the stream, in which the first record begins
-    delimiter: str | None  # of the fields of a CSV; None if each line is a record, as in JSON
+    line: int  # line of the stream in which the first record begins
+    delimiter: str | None  # of CSV fields; None if each line is a record, as in JSON
 
     def line_of(self, record: int, *, blanks: bool = False) -> int:
         """Line in which a record begins, by its number from 0; with `blanks` an empty line is a record."""
@@ -41,7 +41,7 @@ class Block:
         return self.line + self.data.count(b"\n", 0, begin)
 
     def check(self) -> None:
-        """Raise a SourceError with the line of bytes that are no UTF-8, or of a lone carriage return."""
+        """Raise a SourceError with the line of invalid UTF-8 or of a lone carriage return."""
         try:
             self.data.decode()
         except UnicodeDecodeError as wrong:
@@ -59,7 +59,7 @@ class Block:
 
 
 def blocks(chunks: Iterable[bytes], delimiter: str | None) -> Iterator[Block]:
-    """Cut bytes into blocks of whole records; bytes behind the last record wait for more.
+    """Cut bytes into blocks of whole records; bytes after the last whole record wait for more.
 
     A SourceError if the input ends within a quoted field, or a record is longer than `RECORD_MAX_BYTES`.
     """
@@ -97,7 +97,7 @@ def _check_length(rest: bytes, line: int) -> None:
 
 
 def _ends(data: bytes, delimiter: str | None, line: int, *, last: bool = False) -> NDArray[np.int64]:
-    """Places of the newlines that end a record, or only the last of these."""
+    """Places of the newlines that end a record; with `last` only the last place."""
     if last and (delimiter is None or b'"' not in data):
         return np.array([place for place in [data.rfind(b"\n")] if place >= 0], np.int64)
     newlines = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE)
@@ -115,9 +115,10 @@ def _inside(
 
 
 def _quotes(data: bytes, delimiter: str, line: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Places of the quotes that open a field, and of those that close one; a doubled quote does both.
+    """Places of opening and of closing quotes of fields; a doubled quote counts as both.
 
-    Quotes take turns as a rule. A quote inside a field without quotes is plain text: then each is looked at.
+    Opening and closing quotes usually alternate. If a quote stands inside an unquoted field, each quote is
+    checked.
     """
     array = np.frombuffer(data, np.uint8)
     quotes = np.flatnonzero(array == _QUOTE)

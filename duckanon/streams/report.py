@@ -113,7 +113,7 @@ class Extent:
             if numbers.dtype == np.int64:
                 self.total += int(numbers.sum())
             else:
-                # Added one by one, so that the last digits do not depend on the batches.
+                # Added one by one, so that the last digits do not depend on batches.
                 self.total = float(np.add.accumulate(np.concatenate([[self.total], numbers]))[-1])
             self.largest = max(float(numbers.max()), self.largest or 0.0)
 
@@ -154,9 +154,9 @@ class Counts:
         read: int,
         oldest: int,
     ) -> None:
-        """Count tuples that left, with coordinates (r, d); `oldest` is the place of the oldest held tuple.
+        """Count tuples that left, with coordinates (r, d), in the order of output.
 
-        `came` (r,) are their places in the input, in the order of the output.
+        `came` (r,) are their places in the input; `oldest` is the place of the oldest held tuple.
         """
         formed = left.positions[~left.alone]
         firsts = np.flatnonzero(np.diff(left.classes[~left.alone], prepend=-1))
@@ -195,7 +195,7 @@ class Counts:
         return np.asarray(np.einsum("ij,ij->i", away, away))
 
     def _settle(self, oldest: int) -> None:
-        """Count the reordering of tuples that came before every held tuple: their rank is final."""
+        """Count the reordering of tuples that came before every held tuple, since their rank is final."""
         settled = self._open[0] < oldest
         places, output = self._open[0, settled], self._open[1, settled]
         before = self._gone_before + np.searchsorted(self._gone, places)

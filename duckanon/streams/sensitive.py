@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 class Renumbering:
     """New numbers of the values of each column."""
 
-    places: list[NDArray[np.int64]]  # new number of each old one, -1 of a value that was forgotten
-    sizes: list[int]  # numbers that there are now
+    places: list[NDArray[np.int64]]  # new number of each old number; -1 for a forgotten value
+    sizes: list[int]  # numbers now in use
 
     def of(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
         """New codes (S, m) of old ones."""
-        # A column without values has had no tuple.
+        # A column without known values has had no tuple.
         new = [place[old] if len(place) else old for place, old in zip(self.places, codes, strict=True)]
         return np.array(new, np.int64).reshape(codes.shape)
 
@@ -54,7 +54,7 @@ class SensitiveValues:
                 ) from cause
 
     def learn(self, tuples: pa.Table, counts: Sequence[NDArray[np.int64]] | None) -> Renumbering | None:
-        """Learn the values of tuples; None if all are known. Values whose given count is 0 are forgotten."""
+        """Learn the values of tuples and forget values with count 0; None if all values are known."""
         columns = [ordered.plain(tuples.column(one.name)) for one in self.attributes]
         new = [ordered.distinct(column) for column in columns]
         unknown = [
@@ -72,7 +72,7 @@ class SensitiveValues:
         return Renumbering(places, [len(known) for known in self._known])
 
     def of(self, tuples: pa.Table) -> NDArray[np.int64]:
-        """Numbers (S, m) of the values of tuples; all values are known."""
+        """Numbers (S, m) of the values of tuples, all of which are known."""
         found = [
             arrow.numbers(ordered.places(ordered.plain(tuples.column(one.name)), known))
             for one, known in zip(self.attributes, self._known, strict=True)
@@ -88,7 +88,7 @@ def with_thresholds(attributes: Sequence[Attribute]) -> list[Attribute]:
 
 
 def asked_of(attributes: Sequence[Attribute]) -> list[AttributeLimit]:
-    """The t and l of each sensitive column, as the kernels take them."""
+    """The t and l of each sensitive column in the form of the kernels."""
     return [
         AttributeLimit(
             one.distance == "ordered",

@@ -45,14 +45,14 @@ if TYPE_CHECKING:
 STAGE = "stream"
 
 HELD_MAX_CHUNKS = 16
-"""Chunks of the held tuples beyond which these are copied to one: tuples may come one by one."""
+"""Chunks of the held tuples above which they are copied to one chunk: tuples may come one by one."""
 
 
 class Part(NamedTuple):
-    """A batch of whole runs, each a class or a single tuple of a class that left before."""
+    """A batch of whole runs: classes, and single tuples of classes that left before."""
 
     batch: pa.RecordBatch
-    ends: NDArray[np.int64]  # (e,), rows of the batch up to the end of each run
+    ends: NDArray[np.int64]  # (e,), row of the batch after each run
     alone: NDArray[np.bool_]  # (e,), whether the run is a single tuple
 
 
@@ -150,7 +150,7 @@ def _first(given: object, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 class _State:
-    """The held tuples, and all that reads and writes tuples."""
+    """The held tuples, and the code that reads and writes tuples."""
 
     def __init__(
         self, con: duckdb.DuckDBPyConnection, policy: StreamPolicy, schema: pa.Schema, counts: Counts
@@ -184,7 +184,7 @@ class _State:
         self._rows = pa.Table.from_batches([], pa.schema(types.items()))
         self._points = np.zeros((0, self._coordinates.dimensions))
         self._subjects = np.zeros(0, np.int64)
-        self._values: pa.Table | None = None  # of classes with which single tuples may leave later
+        self._values: pa.Table | None = None  # of classes that single tuples may join later
         self._batches = 0
 
     def read(self, batch: pa.RecordBatch) -> Iterator[Part]:
@@ -244,7 +244,7 @@ class _State:
         return codes
 
     def _leave(self, left: Departure) -> Iterator[Part]:
-        """Give what leaves as a batch of whole runs, and forget it."""
+        """Give the departing tuples as a batch of whole runs, and forget them."""
         read, waiting = int(self._buffer.counts[0]), self._method.held(self._buffer)
         oldest = int(waiting[0]) if len(waiting) else read
         first = read - len(self._rows)
@@ -284,7 +284,7 @@ class _State:
             yield Part(batch, np.append(left.starts[1:], len(left.positions)), left.alone[left.starts])
 
     def _check(self, made: pa.Table, left: Departure, subjects: NDArray[np.int64]) -> None:
-        """Raise a ReleaseError unless each run shares its values and each class has k subjects."""
+        """Raise a ReleaseError unless all tuples of a run have equal values and each class has k subjects."""
         runs = left.members.runs
         heads = arrow.arrow(left.starts[runs])
         alike = all(
@@ -305,7 +305,7 @@ class _State:
             )
 
     def _numbers_of_subjects(self, table: pa.Table) -> NDArray[np.int64]:
-        """Numbers (m,) of the subjects of tuples; a SourceError where one is NULL."""
+        """Numbers (m,) of the subjects of tuples; a SourceError for NULL."""
         if not self._subject_columns:
             return np.zeros(len(table), np.int64)
         query = templates.render(
@@ -327,7 +327,7 @@ class _State:
 def _bound(
     con: duckdb.DuckDBPyConnection, policy: StreamPolicy, schema: pa.Schema
 ) -> tuple[tuple[Attribute, ...], tuple[SubjectColumn, ...]]:
-    """Return the columns with their roles, and the columns that tell the subject."""
+    """Return the columns with their roles, and the columns that identify the subject."""
     register_source(con, readable(pa.Table.from_batches([], schema), categories=False))
     columns = columns_of(con, "source", STAGE)
     con.unregister("source")

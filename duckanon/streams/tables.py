@@ -1,4 +1,4 @@
-"""The classes of a stream of a query go to a table of the same database."""
+"""The classes of a stream of a query are written to a table of the same database."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ _HUGEINT = re.compile(r"\bHUGEINT\b")
 def stream_to_table(
     con: duckdb.DuckDBPyConnection, query: str, into: str, policy: StreamPolicy
 ) -> StreamReport:
-    """Stream a query into a new table, each batch in a transaction of its own, and return the report.
+    """Stream a query into a new table, each batch in its own transaction, and return the report.
 
-    The connection reads in one transaction and a cursor of it writes: neither waits for the other.
+    The connection reads in one transaction while a cursor writes: neither waits for the other.
     """
     if engine.in_transaction(con):
         raise ReleaseError(
@@ -71,7 +71,7 @@ def stream_to_table(
 
 
 def _appended(writer: duckdb.DuckDBPyConnection, target: Target, made: AnonymizedStream) -> StreamReport:
-    """Append what leaves; an error or Ctrl-C on the way tells the counts so far."""
+    """Append departing classes to the table; an error or Ctrl-C reports the counts so far."""
     written = 0
     with made:
         _create(writer, target, made.schema)
@@ -116,9 +116,9 @@ def _check_types(
     schemas: tuple[pa.Schema, pa.Schema],
     quasi: Collection[str],
 ) -> None:
-    """Raise a SourceError if a column would leave as other values, such as a BIT as bytes.
+    """Raise a SourceError if the values of a column would change on output, as a BIT into bytes.
 
-    `schemas` are those of the batches that are read, and of those that are written.
+    `schemas` are those of the input batches and of the output batches.
     """
     read, written = (dict(_columns_of(writer, schema)) for schema in schemas)
     recoded = {fold(name) for name in quasi}
@@ -132,12 +132,12 @@ def _check_types(
 
 
 def _type_as_read(kind: str) -> str:
-    """Return the type in which values of a type leave."""
+    """Return the output type of the values of a type."""
     return _HUGEINT.sub("DECIMAL(38,0)", _TYPES_AS_TEXT.sub("VARCHAR", kind))
 
 
 def _batches(reader: pa.RecordBatchReader, whole: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Batches of a query, an empty one first, which tells the columns of a query without rows.
+    """Batches of a query after an empty batch, which carries the columns even if the query has no rows.
 
     A SourceError if a HUGEINT in a column of `whole` has more digits than a DECIMAL.
     """

@@ -1,4 +1,4 @@
-"""CSV and JSON lines as record batches of a stream; its first tuples tell the types for good."""
+"""CSV and JSON lines as record batches of a stream; the first tuples fix the types."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def csv_batches(
     waiting: Callable[[int], object] = _ignored,
     typed: Collection[str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Record batches of a CSV with a header, whose `first` tuples tell the types of the `typed` columns.
+    """Record batches of a CSV with a header; its `first` tuples fix the types of the `typed` columns.
 
     A column of `numbers` without a value is DOUBLE. `waiting` gets the number of tuples that wait for types.
     """
@@ -90,9 +90,9 @@ def json_batches(
     numbers: Collection[str] = (),
     waiting: Callable[[int], object] = _ignored,
 ) -> Iterator[pa.RecordBatch]:
-    """Record batches of JSON lines, an object a line; the keys of the first tuples are the columns.
+    """Record batches of JSON lines, one object a line; the keys of the first tuples are the columns.
 
-    See `csv_batches`. A missing key is NULL; a key that the first tuples do not have is an error.
+    Parameters as of `csv_batches`. A missing key is NULL; a key that no first tuple has is an error.
     """
     records = blocks(chunks, None)
     begun: list[tuple[pa.Table, Block]] = []
@@ -114,9 +114,9 @@ def json_batches(
 
 
 def with_nulls_of(batch: pa.RecordBatch, form: Form, columns: Collection[str]) -> pa.RecordBatch:
-    """Return tuples with NULL for values of some columns that the form cannot tell from NULL.
+    """Return tuples with NULL for values of some columns that the format cannot distinguish from NULL.
 
-    These are the empty text in a CSV, as DuckDB reads it; NaN and infinity in JSON.
+    In a CSV that is the empty text, as DuckDB reads it; in JSON it is NaN or infinity.
     """
     asked = {fold(name) for name in columns}
     for place, field in enumerate(batch.schema):
@@ -134,7 +134,7 @@ def with_nulls_of(batch: pa.RecordBatch, form: Form, columns: Collection[str]) -
 
 
 def _header(chunks: Iterator[bytes]) -> tuple[bytes, str]:
-    """Read until the first line is whole; return the bytes that were read, and that line."""
+    """Read until the first line is complete; return all bytes read, and that line."""
     begin = b""
     for chunk in chunks:
         begin += chunk
@@ -168,7 +168,7 @@ def _names(block: Block) -> tuple[list[str], Block]:
 
 def _of_csv(block: Block, names: Sequence[str]) -> _Texts:
     """Fields of a block as texts."""
-    # To import it takes a tenth of the start of every command, and few commands need it.
+    # This import takes a tenth of the start of every command, and few commands need it.
     from pyarrow import csv as arrow_csv
 
     block.check()
@@ -297,7 +297,7 @@ def _typed(
     for texts in tables:
         values, misfit = _values(con, texts, columns, plain=plain)
         if plain and misfit is not None:
-            # If one number is written in another way, more of them probably are.
+            # If one number has another form, more numbers probably have it.
             plain = False
             values, misfit = _values(con, texts, columns, plain=plain)
         if misfit is not None:
@@ -336,7 +336,7 @@ def _fitting(
 def _values(
     con: duckdb.DuckDBPyConnection, texts: _Texts, columns: Sequence[tuple[str, str]], *, plain: bool
 ) -> tuple[pa.RecordBatch, int | None]:
-    """Values of tuples in the types of their columns, and the place of the first misfit."""
+    """Values of tuples in the types of their columns, and the place of the first value that does not fit."""
     fit = max((name for name, _ in columns), key=len) + " fits"  # longer than the name of any column
     query = templates.render(
         "stream/types.sql.j2:typed", relation=_TEXTS, columns=columns, fit=fit, plain=plain

@@ -32,7 +32,7 @@ class Climb:
 
     attribute: Attribute
     table: str  # temporary table (place of a leaf, value, level, node)
-    above: NDArray[np.int64]  # (leaves, H + 1), number of the node above each leaf at each level
+    above: NDArray[np.int64]  # (leaves, H + 1), number of the node above each leaf, by level
 
     @property
     def height(self) -> int:
@@ -40,9 +40,9 @@ class Climb:
         return int(self.above.shape[1]) - 1
 
     def nodes(self, con: duckdb.DuckDBPyConnection, column: pa.ChunkedArray, first: int) -> NDArray[np.int64]:
-        """Nodes (m, H + 1) above the values of tuples; a SourceError if a value is no leaf.
+        """Nodes (m, H + 1) above the values of tuples; a SourceError for a value outside the hierarchy.
 
-        The first tuple has the place `first`, from 0, in the stream.
+        `first` is the place of the first tuple in the stream, from 0.
         """
         tuples = pa.table({"number": arrow.arrow(np.arange(len(column))), "value": column})
         query = templates.render(
@@ -81,7 +81,7 @@ def climbs_of(con: duckdb.DuckDBPyConnection, attributes: Sequence[Attribute]) -
 
 
 def with_rows(con: duckdb.DuckDBPyConnection, policy: StreamPolicy) -> StreamPolicy:
-    """Return the policy with rows in place of the names of tables, which a stream does not reach."""
+    """Return the policy with rows in place of table names, because a stream has no access to the tables."""
     read: dict[str, Any] = {}
     for name, hierarchy in policy.rows.hierarchies.items():
         if isinstance(hierarchy, str) and not Path(hierarchy).is_file():

@@ -1,7 +1,7 @@
 """The program of the guard process of `duckanon.streams.guard`; it imports the standard library only.
 
-Its argument is the descriptor of the file. Its standard input says before each `write` how long the file is,
-and how long it will be.
+Its argument is the descriptor of the file. Before each `write` its standard input gets the present length of
+the file and the length after the `write`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def watch(descriptor: int) -> None:
     size = os.fstat(descriptor).st_size
     if whole < size < upto:
         os.ftruncate(descriptor, whole)
-        # A shell goes on with the same descriptor: its next command writes behind the whole classes.
+        # A shell continues with the same descriptor: its next command must write after the whole classes.
         if os.lseek(descriptor, 0, os.SEEK_CUR) == size:
             os.lseek(descriptor, whole, os.SEEK_SET)
 

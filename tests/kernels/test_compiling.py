@@ -93,3 +93,38 @@ def test_a_compilation_of_a_moment_is_not_told(tmp_path: Path) -> None:
     (tmp_path / "kernels.py").write_text(KERNELS)
     printed, told = run(tmp_path, silent=100.0)
     assert (printed[:2], told) == (["begin", f"INFO {COMPILING}"], "")
+
+
+TUPLES = """
+from typing import NamedTuple
+import numpy as np
+from duckanon.kernels.compiled import compiled
+
+class {name}(NamedTuple):
+    values: np.ndarray
+
+@compiled
+def total(given):
+    return given.values.sum()
+
+print(total({name}(np.arange(4.0))))
+"""
+
+
+@pytest.mark.slow
+def test_a_cache_that_names_types_of_an_older_source_is_made_anew(tmp_path: Path) -> None:
+    """Numba reads the types of a cache, which are classes by name, before it compares the source with its own."""
+    environment = os.environ | {
+        "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
+        "PYTHONPATH": f"{ROOT}:{tmp_path}",
+    }
+    for name in ("Before", "After", "After"):
+        (tmp_path / "tuples.py").write_text(TUPLES.format(name=name))
+        done = subprocess.run(
+            [sys.executable, "-B", "-c", "import tuples"],
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=False,
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, "6.0\n", "")

@@ -1,4 +1,4 @@
-"""Formats of a report for other programs: text, JSON, JUnit XML and SARIF; HTML has a module of its own."""
+"""Formats of a report for other programs: text, JSON, JUnit XML and SARIF. HTML has its own module."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ FORMATS = tuple(_WRITERS)
 
 
 def formatted(report: Report, form: str) -> str:
-    """Text of a report in one of `FORMATS`, no line break at its end; the same report gives the same text."""
+    """Text of a report in one of `FORMATS` without a final line break; equal reports give equal texts."""
     return _WRITERS[form](report)

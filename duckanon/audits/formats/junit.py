@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def junit(report: Report) -> str:
-    """JUnit XML of an audit: one test suite, one test case a measure and attribute.
+    """JUnit XML of an audit: one test suite, one test case for each measure and attribute.
 
-    The elements are those that the schemas of Jenkins and of Apache Ant's task have in common; GitLab,
-    GitHub actions and Azure read them too. A character that XML cannot hold is escaped.
+    Elements are common to the schemas of Jenkins and of Apache Ant's task; GitLab, GitHub actions and Azure
+    read them. Characters that XML cannot hold are escaped.
     """
     judged = [measure for measure in report.measures if measure.passed is not None]
     counts = {

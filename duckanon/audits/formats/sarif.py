@@ -1,4 +1,4 @@
-"""SARIF 2.1.0: an audit as findings, for code scanning and for viewers of such logs."""
+"""SARIF 2.1.0: an audit as findings, for code scanning and for log viewers."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from duckanon.audits.report import Measure, Report
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-"""The schema that the log says it keeps."""
+"""The schema that the log names."""
 
 
 def sarif(report: Report) -> str:
-    """SARIF log of an audit: a rule for each kind of measure that was judged, an error for each violation.
+    """SARIF log of an audit: a rule for each kind of judged measure, an error for each violation.
 
-    No time and no path beside the audited one, so that the same audit gives the same text. A viewer follows
-    a finding over time by its fingerprint, which is that of table, measure and attribute.
+    The log has no time and only the audited path, so equal audits give equal texts. The fingerprint of a
+    finding covers table, measure and attribute; viewers use it to follow a finding over time.
     """
     judged = [measure for measure in report.measures if measure.passed is not None]
     rules = list(dict.fromkeys(measure.measure for measure in judged))
@@ -91,7 +91,7 @@ def _location(name: str, measure: Measure) -> dict[str, Any]:
     path, table = paths.split(name)
     uri = path.as_uri() if path.is_absolute() else quote(path.as_posix(), errors="surrogateescape")
     where: dict[str, Any] = {
-        # A table has no lines; viewers want one.
+        # Viewers need a line, but a table has none.
         "physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": 1}}
     }
     if measure.attribute is not None:
@@ -104,6 +104,6 @@ def _location(name: str, measure: Measure) -> dict[str, Any]:
 
 
 def _literal(text: str) -> str:
-    """Text in which SARIF 2.1.0, sections 3.11.5 and 3.11.6, sees no placeholder and no link."""
+    """Text without placeholders and links in the sense of SARIF 2.1.0, sections 3.11.5 and 3.11.6."""
     text = text.replace("{", "{{").replace("}", "}}")
     return text.replace("[", "\\[").replace("]", "\\]") if "](" in text else text

@@ -1,4 +1,4 @@
-"""Words that several formats share: one measure and its worst classes in plain English."""
+"""Texts of several formats: one measure and its worst classes in plain English."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def titled(measure: Measure) -> str:
 
 
 def verdict(measure: Measure) -> str:
-    """What a row of a report says, in one line: value, threshold, and how much breaks it."""
+    """One line for a row of a report: value, threshold, and number of violations."""
     value, threshold = shown(measure.value), shown(measure.threshold)
     if measure.passed is False and value == threshold:
-        # Six digits do not tell them apart.
+        # Value and threshold look equal in six digits.
         value, threshold = str(measure.value), str(measure.threshold)
-    # A measure may be judged without a value that is told.
+    # A measure may be judged although its value is not reported.
     line = f"{titled(measure)} is {value or ('kept' if measure.passed else 'unknown')}"
     if measure.passed is None:
         return f"{line}; the policy sets no threshold"
@@ -43,7 +43,7 @@ def verdict(measure: Measure) -> str:
 
 
 def facts(evidence: Mapping[str, Any]) -> dict[str, Any]:
-    """What was asked of which rows, without the time: the same audit gives the same document."""
+    """Policy and rows of an audit without the time: equal audits give equal documents."""
     return {fact: value for fact, value in evidence.items() if fact != "audited_at"}
 
 
@@ -56,6 +56,6 @@ def worst(report: Report, measure: Measure) -> list[Violation]:
 
 
 def described(violation: Violation) -> str:
-    """One violating class, in one line: its value, size and quasi-identifier values, NULL as ``NULL``."""
+    """One line for a violating class: value, size and quasi-identifier values, NULL as ``NULL``."""
     found = f"{shown(violation.value)} in the class of {violation.class_size} records"
     return f"{found} with {legible(violation.where)}"

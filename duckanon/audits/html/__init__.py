@@ -1,1 +1,1 @@
-"""Parts of the HTML report: what is read from the table, how it is drawn, how the page is put together."""
+"""Parts of the HTML report: queries on the table, charts, and the page."""

@@ -1,4 +1,4 @@
-"""Charts of the report, drawn by matplotlib: SVG themed by CSS, named for screen readers, no loose ends."""
+"""Charts of the report by matplotlib: SVG with CSS themes and names for screen readers, self-contained."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _COLOURS = {
 """Colours of the light theme by the name of their CSS variable; no two are the same."""
 
 _WIDTH_INCHES = 3.5
-"""Inches; a page shows it from 330 to 480 pixels wide, so that its text has 10 to 14 pixels."""
+"""Width in inches. A page shows it 330 to 480 pixels wide, so that text has 10 to 14 pixels."""
 
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 _FONT = re.compile(r"font: ([0-9.]+px)[^;]*")
@@ -56,7 +56,7 @@ _SPACE = re.compile(r"\{[^}]*\}")
 
 
 class Chart(NamedTuple):
-    """A chart, a heading, a sentence below it, and its numbers as a table."""
+    """A chart with heading, a sentence below, and its numbers as a table."""
 
     svg: Markup
     title: str
@@ -66,7 +66,7 @@ class Chart(NamedTuple):
 
 
 def _settings() -> dict[str, Any]:
-    """Settings of matplotlib, on top of its own defaults, under which a drawing is the same everywhere."""
+    """Settings of matplotlib on top of its defaults, with which a drawing is the same everywhere."""
     return {
         "svg.fonttype": "none",
         "svg.hashsalt": "duckanon",
@@ -104,7 +104,7 @@ def required() -> None:
 
 @contextlib.contextmanager
 def _sheet(height: float) -> Iterator[Figure]:
-    """Give an empty figure of a height in inches; a glyph that its font lacks is the browser's affair."""
+    """Give an empty figure of a height in inches; warnings of missing glyphs are ignored."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -118,22 +118,22 @@ def _sheet(height: float) -> Iterator[Figure]:
 
 
 def _legend(figure: Figure, axes: Axes) -> None:
-    """Put the names of what is drawn above the chart, if there are any."""
+    """Put the names of the drawn series above the chart, if there are any."""
     if axes.get_legend_handles_labels()[1]:
         figure.legend(loc="outside upper left", ncols=2, borderpad=0, handlelength=1.4, columnspacing=1)
 
 
 def _inlined(figure: Figure, name: str, *, title: str, description: str) -> str:
-    """Element ``svg`` that stands in a page.
+    """Element ``svg`` for a page, with title and description for screen readers.
 
-    Colours are CSS variables, fonts those of the page, no reference leads out. `name` begins all ids and is
-    unique in the page; a screen reader says title and description.
+    Colours are CSS variables, fonts are those of the page, and no reference leads out. All ids begin with
+    `name`, which is unique in the page.
     """
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     written = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    # As figure.savefig, which draws everything once more to lay it out; a drawing does that by itself.
+    # Like figure.savefig, but without its additional layout pass.
     canvas: Any = FigureCanvasSVG(figure)
     canvas.print_svg(written, metadata=nothing)
     root = ET.fromstring(written.getvalue())
@@ -157,7 +157,7 @@ def _inlined(figure: Figure, name: str, *, title: str, description: str) -> str:
 
 
 def _used(root: ET.Element) -> set[str]:
-    """Return the ids that something refers to."""
+    """Return the ids that an element refers to."""
     used = set()
     for element in root.iter():
         for key, value in element.attrib.items():
@@ -182,7 +182,7 @@ def _attributes(element: ET.Element, name: str, used: set[str]) -> dict[str, str
         if plain == "style":
             text = _FONT.sub(r"font-size: \1", _themed(text))
         elif plain in {"fill", "stroke"} and text in _COLOURS.values():
-            # CSS variables count in a style only.
+            # CSS variables work in a style only.
             plain, text = "style", f"{plain}: {_themed(text)}"
         kept[plain] = f"{kept[plain]}; {text}" if plain in kept else text
     return kept
@@ -209,9 +209,9 @@ def histogram(
     limit: tuple[str, Decimal | int, float] | None,
     whole: bool = False,
 ) -> str:
-    """Chart of numbers of classes, with a line at the limit (its name, its value, its place on the axis).
+    """Chart of numbers of classes, with a line at the limit (name, value, place on the axis).
 
-    `whole` says that the horizontal axis counts.
+    `whole`: the horizontal axis has integers.
     """
     with _sheet(2.3) as figure:
         axes = figure.add_subplot(xlabel=label, ylabel="classes")
@@ -237,14 +237,14 @@ def histogram(
             said = f"{what} = {threshold(value)}"
             axes.axvline(place, color=_COLOURS["ink"], linewidth=1, linestyle="--", label=said)
         low, high = _reach(drawn, None if limit is None else limit[2], whole=whole)
-        # A little room, so that the line of a threshold at the end does not lie on the axis.
+        # A margin keeps the line of a threshold at the end away from the axis.
         room = (low * 0.03, high * 0.03) if drawn.geometric else ((high - low) * 0.015,) * 2
         _finish(figure, axes, (low - room[0], high + room[1]), whole=whole)
         return _inlined(figure, name, title=title, description=description)
 
 
 def _reach(drawn: Histogram, limit: float | None, *, whole: bool) -> tuple[float, float]:
-    """Return the ends of the horizontal axis: they hold the threshold, and some sizes beside a single one."""
+    """Return the ends of the horizontal axis: the threshold is inside, and a single size has neighbours."""
     low, high = drawn.edges[0], drawn.edges[-1]
     if limit is not None:
         low, high = min(low, limit), max(high, limit)
@@ -256,7 +256,7 @@ def _reach(drawn: Histogram, limit: float | None, *, whole: bool) -> tuple[float
 def distribution(
     name: str, drawn: Spread, *, kind: str, sides: Sequence[str], title: str, description: str
 ) -> str:
-    """Chart of one distribution or of two over each other: bars by bin, or lying bars by value."""
+    """Chart of one distribution, or of two overlaid: bars by bin, or horizontal bars by value."""
     if drawn.bins is None:
         return _by_value(name, drawn, sides, title, description)
     with _sheet(2.2) as figure:
@@ -305,7 +305,7 @@ def _by_value(name: str, drawn: Spread, sides: Sequence[str], title: str, descri
 def loss(name: str, bars: Sequence[tuple[str, float, float, bool]], *, title: str, description: str) -> str:
     """Chart of the information loss of columns.
 
-    A bar is a column, its least and most loss (drawn up to 1), and whether it is a number.
+    A bar has a column, its least and its greatest loss (drawn up to 1), and whether the column is a number.
     """
     with _sheet(0.6 + 0.2 * len(bars)) as figure:
         axes = figure.add_subplot(xlabel="lost")
@@ -349,7 +349,7 @@ def loss(name: str, bars: Sequence[tuple[str, float, float, bool]], *, title: st
 def correlation(
     name: str, names: Sequence[str], matrix: Sequence[Sequence[float | None]], *, title: str, description: str
 ) -> str:
-    """Chart of a square of correlations from -1 to 1, or None; every cell says its number."""
+    """Chart of a square of correlations from -1 to 1, or None; every cell shows its number."""
     from matplotlib.patches import Rectangle
 
     size = len(names)
@@ -404,13 +404,13 @@ def _share(value: float, _: Any) -> str:
 
 _FRONTIER_TITLE = "Information loss of other k and t"
 _FRONTIER_LINES = (("one", "-"), ("two", "--"), ("ink", ":"), ("muted", "-."))
-"""Colour and stroke of the lines, which differ in print too."""
+"""Colour and stroke of the lines, which also differ in print."""
 
 
 def frontier_chart(rows: pa.Table) -> Chart:
-    """Chart of the rows of a frontier: loss over t with a line for each k, or over k where there is no t.
+    """Chart of the rows of a frontier: loss over t with a line for each k, or loss over k without t.
 
-    Seconds are left out, so that a page does not change from run to run.
+    Seconds are left out, because they would change the page from run to run.
     """
     cells = rows.to_pylist()
     caption = (

@@ -1,4 +1,4 @@
-"""Classes: their sizes, their distance from the whole, and the worst of them."""
+"""Classes: their sizes, their distance from the whole table, and the worst classes."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ BARS = 40
 """Bars of a histogram of classes."""
 
 COLUMNS_NAMED = 8
-"""Quasi-identifiers by which a class is named below a chart."""
+"""Quasi-identifiers that name a class below a chart."""
 
 WORST_CLASSES_SHOWN = 3
 """Classes whose sensitive values are shown."""
 
 
 class Histogram(NamedTuple):
-    """Numbers of classes between edges; ``bad`` are those that break the threshold, None without one."""
+    """Numbers of classes between edges; ``bad`` counts violating classes, None without a threshold."""
 
     edges: list[float]
     labels: list[str]
@@ -42,22 +42,19 @@ class Histogram(NamedTuple):
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of the classes; `unique` records are alone in theirs.
-
-    At most `BARS` + 1 bars, wider ones for large sizes.
-    """
+    """Sizes of the classes; the histogram has at most `BARS` + 1 bars, wider for large sizes."""
 
     smallest: int
     median: int
     largest: int
     classes: int
     records: int
-    unique: int
+    unique: int  # records alone in their class
     histogram: Histogram
 
 
 class Worst(NamedTuple):
-    """One class: its values as text, size, EMD, and its sensitive values beside those of the whole."""
+    """One class: its values as text, size, EMD, and its sensitive values beside the whole table's."""
 
     where: list[tuple[str, str]]
     size: int
@@ -67,20 +64,17 @@ class Worst(NamedTuple):
 
 @dataclass(frozen=True)
 class Distances:
-    """EMD of the classes in one sensitive column; violations of t are classes, in exact arithmetic.
-
-    At most `WORST_CLASSES_SHOWN` classes are shown, none where all are like the whole.
-    """
+    """EMD of the classes in one sensitive column."""
 
     column: CopiedColumn
     distance: str
     t: Decimal | None
     median: float
     largest: float
-    violations: int
+    violations: int  # classes, in exact arithmetic
     records: int
     histogram: Histogram
-    worst: tuple[Worst, ...]
+    worst: tuple[Worst, ...]  # at most `WORST_CLASSES_SHOWN`; empty if all classes equal the whole table
 
 
 def sizes(copies: Copies, k: int | None) -> Sizes:
@@ -114,9 +108,9 @@ def risk(copies: Copies) -> dict[str, float]:
 
 
 def distances(copies: Copies, column: CopiedColumn, attribute: Attribute, *, tree: str | None) -> Distances:
-    """EMD of every class in a sensitive column, with verdicts as in the audit, by the same SQL.
+    """EMD of every class in a sensitive column, with the verdicts and the SQL of the audit.
 
-    `tree` is the relation (value, level, node) as SQL text of a hierarchical column.
+    `tree` is the relation (value, level, node) of a hierarchical column, as SQL text.
     """
     emd = f"{copies.workspace}_emd_{column.place}"
     distance = attribute.distance or "equal"
@@ -174,14 +168,14 @@ def _emd_histogram(copies: Copies, emd: str, largest: float, t: Decimal | None) 
     upper = max(largest, limit or 0.0) or 1.0
     width = upper / BARS
     if limit is not None and limit >= width:
-        # t is an edge, so that no bar holds classes on both sides of it.
+        # t is an edge, so no bar has classes on both sides of t.
         width = limit / max(1, math.floor(limit / width + 1e-9))
     count = max(1, math.ceil(upper / width - 1e-9))
     query = templates.render("report/classes.sql.j2:emd_histogram", emd=emd, bins=count, width=width)
     good, bad = [0] * count, [0] * count
     for violated, nearest, classes in engine.rows(copies.con, query, STAGE):
         first_bad = count if limit is None else round(limit / width)
-        # Exact verdicts decide; the rounded EMD of a class at t may lie on either side of the edge.
+        # Exact verdicts decide. The rounded EMD of a class at t may lie on either side of the edge.
         if violated:
             bad[min(max(nearest, first_bad), count - 1)] += classes
         else:
@@ -210,7 +204,7 @@ def _size_histogram(counts: Sequence[tuple[int, int]], k: int | None) -> Histogr
 
 
 def _starts(low: int, high: int, k: int | None) -> tuple[list[int], bool]:
-    """Return the smallest size of every bar, and whether bars grow; k always begins a bar."""
+    """Return the smallest size of every bar, and whether bars get wider; k always begins a bar."""
     if high - low < BARS:
         return list(range(low, high + 1)), False
     geometric = high > 25 * low
@@ -226,6 +220,6 @@ def _starts(low: int, high: int, k: int | None) -> tuple[list[int], bool]:
 
 
 def describe(where: Sequence[tuple[str, Any]]) -> str:
-    """Text of the values of a class: the first `COLUMNS_NAMED`, and how many more there are."""
+    """Text of the values of a class: the first `COLUMNS_NAMED`, and the number of further values."""
     named = ", ".join(f"{name} = {value}" for name, value in where[:COLUMNS_NAMED])
     return named if len(where) <= COLUMNS_NAMED else f"{named}, and {len(where) - COLUMNS_NAMED} more columns"

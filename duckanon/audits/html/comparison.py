@@ -1,8 +1,8 @@
-"""Comparison with the original: values, correlations, and what became of the records.
+"""Comparison with the original: values, correlations, and changes of the records.
 
-A release has no key to its original. Columns that were released as they are say which records can belong
-together: of all ways in which they can, the least and the most change is given. Where every record fits one
-record only, the two are equal, and the figure is exact.
+A release has no key to its original. Columns that were released unchanged restrict which records can belong
+together. Over all possible assignments of records, the least and the greatest change are given. If every
+record fits exactly one record, the two are equal and the figure is exact.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Form = Literal["same", "number", "time", "text"]
 
 
 class Pair(NamedTuple):
-    """A released column, the one of the original with its name, and in which form the two are compared."""
+    """A released column, the original column of that name, and the form in which they are compared."""
 
     new: CopiedColumn
     old: CopiedColumn
@@ -33,7 +33,7 @@ class Pair(NamedTuple):
 
 
 class Span(NamedTuple):
-    """The least and the most that a figure can be; equal where it is exact."""
+    """The least and the greatest possible figure; equal if the figure is exact."""
 
     least: float
     most: float
@@ -41,78 +41,38 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Matching:
-    """How the records of the release and of the original were matched.
+    """Match between the records of the release and of the original."""
 
-    Attributes
-    ----------
-    used : tuple of Pair
-        Columns by which: not quasi-identifiers, and in no value more frequent in the release. Empty where all
-        pairs of records are possible.
-    compared : tuple of Pair
-        All other columns that both tables have in comparable types.
-    apart : tuple of Column
-        Released columns that the original does not have, or has in another type.
-    released, original : int
-        Records of each table.
-    certain : int
-        Released records that fit one record of the original only.
-    possible : bool
-        Whether the release can be made of records of the original, each of them once.
-    groups, matched : str
-        Temporary tables.
-    """
-
-    used: tuple[Pair, ...]
-    compared: tuple[Pair, ...]
-    apart: tuple[CopiedColumn, ...]
-    released: int
-    original: int
-    certain: int
-    possible: bool
-    groups: str
-    matched: str
+    used: tuple[Pair, ...]  # matching columns: no quasi-identifiers, no value more frequent in the release
+    compared: tuple[Pair, ...]  # all other columns that both tables have in comparable types
+    apart: tuple[CopiedColumn, ...]  # released columns that the original lacks, or has in another type
+    released: int  # records of the release
+    original: int  # records of the original
+    certain: int  # released records that fit exactly one record of the original
+    possible: bool  # whether distinct records of the original can give the release
+    groups: str  # temporary table
+    matched: str  # temporary table
 
 
 @dataclass(frozen=True)
 class Effect:
-    """What the release did to a column.
+    """Effect of the release on a column."""
 
-    Attributes
-    ----------
-    column : Column
-        The released column.
-    taken : bool
-        Whether the column was taken as released unchanged, because the records were matched by it.
-    changed : Span or None
-        Share of the released records that have another value; None where the tables cannot be compared.
-    moved : Span or None
-        Mean absolute change of numbers; of dates and timestamps in seconds.
-    loss : Span or None
-        Of numbers the mean squared change over the variance of the original: SSE / SST. Of other columns the
-        share of records that changed. Never negative.
-    over : int
-        Records over which the mean changes of a number are.
-    before, after : tuple of float or None
-        Range of a number.
-    kept : float or None
-        Variance of the released number over that of the original; None where that has none.
-    """
-
-    column: CopiedColumn
-    taken: bool
-    changed: Span | None
-    moved: Span | None
-    loss: Span | None
-    over: int
-    before: tuple[float, float] | None
-    after: tuple[float, float] | None
-    kept: float | None
+    column: CopiedColumn  # released column
+    taken: bool  # whether records were matched by the column, so that it counts as unchanged
+    changed: Span | None  # share of the released records with another value; None if not comparable
+    moved: Span | None  # mean absolute change of numbers; seconds for dates and timestamps
+    loss: Span | None  # SSE / SST for numbers; else the share of changed records
+    over: int  # records behind the mean changes
+    before: tuple[float, float] | None  # range of a number
+    after: tuple[float, float] | None  # range of a number
+    kept: float | None  # variance after / variance before; None if the latter is 0
 
 
 def matching(copies: Copies) -> Matching | None:
-    """Match the records of the release with those of the original; None without original.
+    """Match the records of the release with the original; None without an original.
 
-    One grouping of all records a column, and one of all columns together.
+    Groups all records once for each column, and once for all columns together.
     """
     if not copies.before:
         return None
@@ -120,7 +80,7 @@ def matching(copies: Copies) -> Matching | None:
     used = [pair for pair in pairs if not pair.new.place.startswith("q") and _contained(copies, pair)]
     grouped = _grouped(copies, used)
     if grouped[3] and used:
-        # The columns agree one by one and not together: none of them says which record is which.
+        # The columns agree one by one but not together, so no column tells which record is which.
         used, grouped = [], _grouped(copies, [])
     compared = [pair for pair in pairs if pair not in used]
     groups, matched = f"{copies.workspace}_groups", f"{copies.workspace}_matched"
@@ -159,7 +119,7 @@ def _contained(copies: Copies, pair: Pair) -> bool:
 
 
 def _grouped(copies: Copies, used: Sequence[Pair]) -> tuple[int, int, int, int]:
-    """Make the groups; return records of both tables, certain ones, and groups that hold too many."""
+    """Make the groups; return records of both tables, certain records, and groups with too many records."""
     groups = f"{copies.workspace}_groups"
     make(
         copies.con,
@@ -175,9 +135,9 @@ def _grouped(copies: Copies, used: Sequence[Pair]) -> tuple[int, int, int, int]:
 
 
 def effect(copies: Copies, match: Matching, column: CopiedColumn, *, k: int) -> Effect:
-    """What the release did to one column.
+    """Effect of the release on one column.
 
-    Of the original, k - 1 records at each end of the range are passed over.
+    k - 1 records at each end of the original range are left out.
     """
     old = copies.before.get(column.place)
     before, after = None if old is None else _range(copies, old, least=k), _range(copies, column, least=1)
@@ -204,7 +164,7 @@ def _variance_kept(copies: Copies, pair: Pair) -> float | None:
 
 
 def overall(effects: Sequence[Effect]) -> Span | None:
-    """Mean loss of the quasi-identifiers; None where the loss of none is known."""
+    """Mean loss of the quasi-identifiers; None if no loss is known."""
     known = [one.loss for one in effects if one.loss is not None]
     if not known:
         return None
@@ -230,7 +190,7 @@ def _moved(copies: Copies, match: Matching, pair: Pair) -> tuple[int, Span | Non
     over, near, far, near_squared, far_squared = engine.rows(copies.con, query, STAGE)[0]
     moved, loss = _span(near, far), _span(near_squared, far_squared)
     if not deviation and moved is not None:
-        # There was no variance to lose; what moved all the same is no share of it.
+        # The original has no variance, so a change cannot be a share of it.
         loss = Span(0.0, 0.0) if moved.most == 0 else None
     return int(over), moved, loss
 
@@ -256,33 +216,27 @@ CORRELATION_MAX_COLUMNS = 10
 
 @dataclass(frozen=True)
 class ColumnChange:
-    """A column after the release, and before it where the original has it.
-
-    Only a quasi-identifier has a spread, the released one last; `both`: it shows the original, too.
-    """
+    """A column after the release, and before the release if the original has the column."""
 
     column: CopiedColumn
     after: Summary
     before: Summary | None
-    spread: Spread | None
-    both: bool
+    spread: Spread | None  # of a quasi-identifier, the release last; else None
+    both: bool  # whether the spread includes the original
 
 
 @dataclass(frozen=True)
 class Correlations:
-    """Pearson's correlations, a square of rows; None where a column is constant or missing.
-
-    `left_out` counts the columns beyond the first `CORRELATION_MAX_COLUMNS`.
-    """
+    """Pearson's correlations as a square of rows; None for a constant or missing column."""
 
     names: tuple[str, ...]
     after: list[list[float | None]]
     before: list[list[float | None]] | None
-    left_out: int
+    left_out: int  # columns beyond the first `CORRELATION_MAX_COLUMNS`
 
     @property
     def largest_change(self) -> tuple[float, str, str] | None:
-        """Largest difference of a pair between original and release."""
+        """Largest change of a correlation between original and release, with its two columns."""
         if self.before is None:
             return None
         changes = [
@@ -294,9 +248,9 @@ class Correlations:
 
 
 def changed(copies: Copies, column: CopiedColumn, *, k: int) -> ColumnChange:
-    """Figures of one column before and after.
+    """Figures of one column before and after the release.
 
-    What fewer than k records of the original share is not shown.
+    Original values of fewer than k records are not shown.
     """
     con = copies.con
     after = summary(con, column)
@@ -312,14 +266,14 @@ def changed(copies: Copies, column: CopiedColumn, *, k: int) -> ColumnChange:
 
 
 def _unit(column: CopiedColumn) -> str:
-    """Return what the number of a value means: a point in time, or itself."""
+    """Return the unit of the number of a value: a point in time, or the value itself."""
     if column.kind in {"date", "timestamp"}:
         return "time"
     return "number" if column.numeric else column.kind
 
 
 def correlations(copies: Copies) -> Correlations | None:
-    """Correlations of all columns that are numbers; None with fewer than two of them."""
+    """Correlations of all numeric columns; None with fewer than two of them."""
     columns = [column for column in (*copies.quasi, *copies.sensitive) if column.numeric]
     old = {place: column for place, column in copies.before.items() if column.numeric}
     if copies.before:

@@ -1,4 +1,4 @@
-"""Copies: what a report looks at, taken once, so that all its parts speak of the same rows and columns."""
+"""Copies: the tables of a report, copied once, so that all its parts describe the same rows and columns."""
 
 from __future__ import annotations
 
@@ -33,20 +33,15 @@ _RANGE = re.compile(r'STRUCT\("?low"? (.+), "?high"? \1\)')
 
 @dataclass(frozen=True)
 class CopiedColumn:
-    """A column in one of the copies.
-
-    Its place in the copy is q_1, q_2, ... of quasi-identifiers, s_1, ... of sensitive columns, o_1, ... of
-    all others. Kind and type are those of its values; of ranges with a low and a high end (`ranged`), those
-    of the bounds. `only` is the one class that is looked at, None for all records.
-    """
+    """A column in one of the copies."""
 
     name: str
-    place: str
+    place: str  # in the copy: q_1, ... quasi-identifiers, s_1, ... sensitive columns, o_1, ... others
     table: str
-    kind: Kind
-    type: str
-    ranged: bool = False
-    only: int | None = None
+    kind: Kind  # of the values, or of the bounds if `ranged`
+    type: str  # likewise
+    ranged: bool = False  # whether values have a low and a high end
+    only: int | None = None  # class to which queries are restricted; None for all records
 
     @property
     def numeric(self) -> bool:
@@ -56,23 +51,18 @@ class CopiedColumn:
 
 @dataclass(frozen=True)
 class Copies:
-    """The temporary tables of one report, and their columns.
-
-    They hold the released columns, those of the original (if `before` is not empty), the classes, and the
-    class and sensitive values of every record. `others` are not audited; `before` holds the original's
-    columns by their place.
-    """
+    """The temporary tables of one report, and their columns."""
 
     con: duckdb.DuckDBPyConnection
     workspace: str
-    released: str
-    original: str
+    released: str  # table of the released columns
+    original: str  # table of the original columns, if `before` is not empty
     classes: str
-    members: str
+    members: str  # table of the class and the sensitive values of every record
     quasi: tuple[CopiedColumn, ...]
     sensitive: tuple[CopiedColumn, ...]
-    others: tuple[CopiedColumn, ...]
-    before: Mapping[str, CopiedColumn]
+    others: tuple[CopiedColumn, ...]  # not audited
+    before: Mapping[str, CopiedColumn]  # columns of the original by place
 
     @property
     def columns(self) -> tuple[CopiedColumn, ...]:
@@ -80,7 +70,7 @@ class Copies:
         return *self.quasi, *self.sensitive, *self.others
 
     def of_class(self, column: CopiedColumn, number: int | None) -> CopiedColumn:
-        """Return a sensitive column among the members, of one class or of all."""
+        """Return a sensitive column among the members, of one class or of all classes."""
         return replace(column, table=self.members, only=number)
 
 
@@ -93,10 +83,10 @@ def copied(
     *,
     original: str | None,
 ) -> Iterator[Copies]:
-    """Copies for the time of a report; nothing is left of them.
+    """Copies for the time of a report. One scan of each relation, one grouping, one join.
 
-    One scan of each relation, one grouping, one join. Relations are SQL text; `others` are name and type of
-    what is not audited. Columns that the original does not have are left out.
+    Relations are SQL text; `others` are names and types of columns that are not audited. Columns that the
+    original lacks are left out.
     """
     with temporary(con) as workspace:
         released, before, classes, members = (
@@ -169,27 +159,23 @@ def make(con: duckdb.DuckDBPyConnection, name: str, **values: object) -> None:
 
 @dataclass(frozen=True)
 class Released:
-    """A released column.
-
-    Its role is None where the policy does not name it, its attribute where it is not audited; `alone`
-    counts the records whose value in it no other record has.
-    """
+    """A released column."""
 
     column: CopiedColumn
-    role: Role | None
-    attribute: Attribute | None
+    role: Role | None  # None if the policy does not name it
+    attribute: Attribute | None  # None if it is not audited
     type: str
-    alone: int
+    alone: int  # records with a value that no other record has
 
     @property
     def audited(self) -> bool:
-        """Whether the audit looks at it."""
+        """Whether the audit covers the column."""
         return self.attribute is not None
 
 
 @dataclass(frozen=True)
 class Uniqueness:
-    """Records that are unique on the columns not audited, and on those and the sensitive ones together."""
+    """Records that are unique in the unaudited columns, and in unaudited and sensitive columns together."""
 
     unaudited: tuple[str, ...]
     alone_unaudited: int
@@ -217,7 +203,7 @@ def _in_order(attributes: Sequence[Attribute]) -> list[Attribute]:
 
 
 def uniqueness(copies: Copies, records: int) -> Uniqueness:
-    """Records that are unique on columns that are not quasi-identifiers, by sql/audit/uniqueness.sql."""
+    """Records that are unique in columns other than quasi-identifiers, by sql/audit/uniqueness.sql."""
     beside = (*copies.sensitive, *copies.others)
     return Uniqueness(
         tuple(column.name for column in copies.others),
@@ -229,7 +215,7 @@ def uniqueness(copies: Copies, records: int) -> Uniqueness:
 
 
 def revealed(copies: Copies, column: CopiedColumn) -> tuple[int, int]:
-    """Number of classes, and of their records, in which a sensitive column has one value only."""
+    """Number of classes, and of their records, with a single value of a sensitive column."""
     query = templates.render("report/classes.sql.j2:revealed", members=copies.members, column=column)
     classes, records = engine.rows(copies.con, query, STAGE)[0]
     return int(classes), int(records)

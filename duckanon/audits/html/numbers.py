@@ -1,4 +1,4 @@
-"""Numbers, dates and names as a reader of the report sees them."""
+"""Numbers, dates and names in the form for readers of the report."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MISSING = "missing"
-"""How NULL, and among numbers NaN and infinity, is shown."""
+"""Text for NULL, and among numbers for NaN and infinity."""
 
 DAY_SECONDS = 86_400
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def number(value: object) -> str:
-    """Number for a table: thousands apart, four significant digits of what is no integer.
+    """Number for a table: thousands separated, four significant digits unless it is an integer.
 
-    An en dash for None and NaN; anything but a number as its text.
+    An en dash for None and NaN; any other value as its text.
     """
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return "–" if value is None else str(value)
@@ -41,9 +41,9 @@ def number(value: object) -> str:
 
 
 def percent(value: float | None) -> str:
-    """Share of 1 in per cent, two decimals at most.
+    """Share of 1 in per cent, with at most two decimals.
 
-    What is not zero is not shown as zero, what is not all is not shown as all.
+    Only 0 is shown as zero per cent, and only 1 as all.
     """
     if value is None or math.isnan(value):
         return "–"
@@ -57,27 +57,24 @@ def percent(value: float | None) -> str:
 
 
 def counted(value: int, one: str, many: str) -> str:
-    """Number with its noun in the singular or plural, thousands apart."""
+    """Number with its noun in the singular or plural, thousands separated."""
     return f"{value:,} {one if value == 1 else many}"
 
 
 def listed(names: Sequence[str], limit: int = 20) -> str:
-    """Names one after the other, up to a limit, and how many more there are."""
+    """Names up to a limit, and the number of further names."""
     named = ", ".join(names[:limit])
     return named if len(names) <= limit else f"{named} and {len(names) - limit:,} more"
 
 
 def threshold(value: Decimal | float) -> str:
-    """Threshold with all its digits: no exponent, no needless zeros."""
+    """Threshold with all its digits: no exponent, no trailing zeros."""
     text = f"{Decimal(str(value)):f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def moment(seconds: float, *, day: bool) -> str:
-    """Date, or date and time, of a number of seconds since 1970 in UTC.
-
-    A year alone where Python has no such date.
-    """
+    """Date, or date and time, of seconds since 1970 in UTC; only the year outside Python's range."""
     try:
         when = _EPOCH + timedelta(seconds=seconds)
     except OverflowError:
@@ -86,9 +83,9 @@ def moment(seconds: float, *, day: bool) -> str:
 
 
 def clean(text: str) -> str:
-    """Text in which no character is unseen or turns the direction of others.
+    """Text with U+FFFD for invisible characters and for characters that change the text direction.
 
-    Such characters become U+FFFD; an empty text becomes two quotes.
+    An empty text becomes two quotes.
     """
     return legible(text) or "''"
 
@@ -99,6 +96,6 @@ def legible_lines(text: str) -> str:
 
 
 def short(text: str, length: int) -> str:
-    """Text for an axis: clean, with an ellipsis where it was cut."""
+    """Text for an axis: clean, with an ellipsis if it was cut."""
     whole = clean(text)
     return whole if len(whole) <= length else whole[: length - 1] + "…"

@@ -1,6 +1,6 @@
-"""The HTML report: one self-contained file that says whether a table may leave the house, and why.
+"""The HTML report: one self-contained file that says whether a table may be published, and why.
 
-It also carries what lets another person check it: versions, hashes, and the SQL of every audit.
+The page also has what another person needs to check it: versions, hashes, and the SQL of every audit.
 """
 
 from __future__ import annotations
@@ -71,23 +71,23 @@ def html_report(
     trees: Mapping[str, str] | None = None,
     frontier: pa.Table | None = None,
 ) -> str:
-    """HTML page of an audit: verdicts, risk and utility at a glance, and all that is needed to check them.
+    """HTML page of an audit: verdicts, risk, utility, and all that is needed to check them.
 
     Parameters
     ----------
     con : duckdb.DuckDBPyConnection
         Connection that sees the relations; only temporary tables are made, and removed.
     relation : str
-        The released table: what stands after FROM, quoted.
+        The released table, as quoted SQL text after FROM.
     report : Report
         Audit of that table.
     policy : AuditPolicy or Policy
-        The policy of the audit, or the policy of the release, which also names what is not audited.
+        The policy of the audit, or of the release, which also names the unaudited columns.
     roles : Roles, optional
-        What is known of the columns that are not audited; by default what a Policy says of them.
+        Roles of the unaudited columns; by default those of a Policy.
     original : str, optional
-        The table that the release was made from: then distributions and correlations are shown before and
-        after, with what changed and what was lost, and the page is for internal use.
+        The source table of the release. With it the page shows distributions and correlations before and
+        after, changes and losses, and is for internal use.
     title : str, optional
         Heading; by default the name of the report.
     now : datetime, optional
@@ -96,7 +96,7 @@ def html_report(
         Tree (value, level, node), as SQL text, of sensitive columns with hierarchical distance; by default
         they are made from the hierarchy tables of the policy.
     frontier : pyarrow.Table, optional
-        Rows of `duckanon.release.frontier.frontier`: then the page shows what other k and t would cost.
+        Rows of `duckanon.release.frontier.frontier`: the page then shows the cost of other k and t.
 
     Returns
     -------
@@ -114,8 +114,8 @@ def html_report(
 
     Notes
     -----
-    Everything is aggregated in SQL: O(n log n) time there, and no more than some hundred rows a chart here.
-    Of the original, values and tails that fewer than k records share are not shown.
+    SQL aggregates everything in O(n log n) time; Python gets some hundred rows a chart at most. Original
+    values and tails of fewer than k records are not shown.
     """
     required()
     roles = roles or roles_of(policy)
@@ -162,7 +162,7 @@ def _privacy(
     roles: Roles,
     paths: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Verdict, what it does not say, and the risks."""
+    """Verdict, its limits, and the risks."""
     class_sizes = sizes(copies, policy.k)
     released = released_columns(copies, attributes, others, roles)
     alone = uniqueness(copies, class_sizes.records)
@@ -189,7 +189,7 @@ def _privacy(
 
 
 def _utility(copies: Copies, policy: AuditPolicy, *, original: bool) -> dict[str, Any]:
-    """What the release kept of the original, where that is given."""
+    """Utility of the release, compared with the original if it is given."""
     k = policy.k or 2
     changes = [changed(copies, column, k=k) for column in copies.columns]
     match = matching(copies)
@@ -209,7 +209,7 @@ def _sensitive(copies: Copies, attributes: Sequence[Attribute]) -> list[tuple[Co
 def _trees(
     copies: Copies, attributes: Sequence[Attribute], relation: str, trees: Mapping[str, str] | None
 ) -> dict[str, str]:
-    """Tree of every column with hierarchical distance: the one that is given, or that of its hierarchy."""
+    """Tree of every hierarchical column: the given tree, or the tree of its hierarchy."""
     return {
         one.name: (trees or {}).get(one.name)
         or audit_tree(copies.con, copies.workspace, one, relation=relation)
@@ -225,7 +225,7 @@ def _agree(
     attributes: Sequence[Attribute],
     trees: Mapping[str, str],
 ) -> None:
-    """Raise unless an audit of these rows by this policy says the same: a page must not contradict itself."""
+    """Raise unless an audit of these rows by this policy gives the same report, so the page is consistent."""
     names = {column.place: column.name for column in copies.sensitive}
     asked = [
         replace(one, name=column.place)
@@ -259,7 +259,7 @@ def _same(one: Measure, other: Measure) -> bool:
         return False
     if one.value is None or other.value is None:
         return one.value is other.value
-    # Sums of logarithms may differ in their last digits from run to run.
+    # The last digits of sums of logarithms may differ from run to run.
     return math.isclose(one.value, other.value, rel_tol=_VALUE_TOLERANCE, abs_tol=_VALUE_TOLERANCE)
 
 
@@ -284,7 +284,7 @@ def _policy(policy: AuditPolicy, attributes: Sequence[Attribute]) -> dict[str, A
 
 
 def _missing(copies: Copies) -> list[str]:
-    """Return columns that the original does not have."""
+    """Return columns that the original lacks."""
     return [clean(one.name) for one in copies.columns if copies.before and one.place not in copies.before]
 
 
@@ -298,7 +298,7 @@ _FOLDER = Path(__file__).parents[2] / "templates"
 
 _MARKS = re.compile(r"(?<=[_/.,;:?&=@|-])(?=[^\s_/.,;:?&=@|-])")
 _WORD_MAX_LETTERS = 40
-"""Letters of a word that is broken anywhere, for want of a better place."""
+"""Letters of a word above which it may break anywhere."""
 
 
 @cache
@@ -317,7 +317,7 @@ def _environment() -> jinja2.Environment:
 
 
 def render(name: str, /, **values: object) -> str:
-    """HTML text of a file in ``duckanon/templates``; a name without a value is an error.
+    """HTML text of a file in ``duckanon/templates``; an undefined name is an error.
 
     Text is escaped unless it is ``markupsafe.Markup``.
     """
@@ -325,9 +325,9 @@ def render(name: str, /, **values: object) -> str:
 
 
 def breakable(text: str) -> Markup:
-    """Name or value that may break behind its marks (``_``, ``/`` ...), and not within its words.
+    """Name or value that may break after marks (``_``, ``/`` ...), but not within words.
 
-    A word that is too long for any column is marked as one that may break anywhere.
+    A word that is too long for any column is marked as breakable anywhere.
     """
     return Markup(" ").join(
         Markup("<wbr>").join(
@@ -341,7 +341,7 @@ def breakable(text: str) -> Markup:
 
 
 def versions(con: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:
-    """Names and versions of what made the report."""
+    """Names and versions of the programs that made the report."""
     database = engine.rows(con, templates.render("report/classes.sql.j2:version"), STAGE)[0][0]
     return [
         ("duckanon", version("duckanon")),
@@ -352,13 +352,13 @@ def versions(con: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:
 
 
 def audits() -> list[tuple[str, str, str]]:
-    """Every audit as it was run: its file below ``sql/``, the question that it answers, and its text."""
+    """Every audit of the report: its file below ``sql/``, its question, and its text."""
     files = {name: headers.audit_file(name) for name in headers.audit_names()}
     return [(file, headers.header(name).question, templates.read(file)) for name, file in files.items()]
 
 
 def install_hash() -> tuple[str, str]:
-    """Name and SHA-256 of the file that the statements of the page read."""
+    """Name and SHA-256 of the file that the page's statements read."""
     return "sql/install.sql", hashlib.sha256(templates.read("install.sql").encode()).hexdigest()
 
 

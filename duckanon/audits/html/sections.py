@@ -1,4 +1,4 @@
-"""Sections: findings become charts, tables and sentences of the page."""
+"""Sections of the page: charts, tables and sentences made from findings."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def _records(number_of: int) -> str:
 
 
 class Overall(NamedTuple):
-    """Information loss of the whole release: its value, and of what it is the mean."""
+    """Information loss of the whole release: its value, and the columns over which it is the mean."""
 
     value: str
     exact: bool
@@ -234,7 +234,7 @@ class Overall(NamedTuple):
 
 
 def effects(match: Matching, measured: Sequence[Effect], *, k: int) -> dict[str, Any]:
-    """Section of what changed; k - 1 records at each end of the original's range are not shown."""
+    """Section of the changes; k - 1 records at each end of the original range are not shown."""
     quasi = [one for one in measured if one.column.place.startswith("q")]
     return {
         "overall": _overall(quasi),
@@ -265,7 +265,7 @@ def _overall(quasi: Sequence[Effect]) -> Overall | None:
 
 
 def _matching(match: Matching) -> list[str]:
-    """Say by what records were matched, how surely, and what is taken for granted."""
+    """State by which columns records were matched, how surely, and under which assumptions."""
     sentences = [_how(match)]
     if match.apart:
         names = listed([clean(column.name) for column in match.apart])
@@ -347,7 +347,7 @@ def _between(least: str, most: str, *, same: bool = False) -> str:
 
 
 def _unequal(measured: Sequence[Effect], match: Matching) -> list[str]:
-    """Name numbers whose mean change is not that of all records."""
+    """Name numbers whose mean change covers only some of the records."""
     return [
         f"{clean(one.column.name)}: {one.over:,}"
         for one in measured

@@ -1,4 +1,4 @@
-"""Spread: how the values of a column are distributed, in one group of records or in two side by side."""
+"""Spread: the distribution of a column in one group of records, or in two side by side."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from duckanon.audits.html.copies import CopiedColumn
 
 BARS = 30
-"""Bins of a number are chosen so that there are about so many, at most twice as many and two."""
+"""Bins of a number: about as many, and at most twice as many and two."""
 
 BAR_MAX_NUMBERS = 24
-"""A number with at most so many different values is shown value by value."""
+"""Distinct values of a number up to which each value has its own bar."""
 
 BAR_MAX_TEXTS = 12
-"""Values of a text that are named; the rest is one bar."""
+"""Values of a text that are named; one bar has all others."""
 
 _TIMES = (1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600)
 
 
 class Summary(NamedTuple):
-    """What a column holds; quartiles and tails are None where it has no numbers."""
+    """Figures of a column; quartiles and tails are None without numbers."""
 
     records: int
     missing: int
@@ -45,7 +45,7 @@ class Summary(NamedTuple):
 
 
 class Bins(NamedTuple):
-    """Equal bins: the first begins at `low`; what lies beyond is in the first and the last."""
+    """Equal bins from `low` on; the first and the last bin include all values beyond."""
 
     low: float
     width: float
@@ -58,21 +58,17 @@ class Bins(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """Shares of records by value, or by bin; one list a group, in the order of the labels.
-
-    `missing` is shown beside the bins and 0 where it is a label; `hidden` says whether shares of the first
-    group are shown as 0, because too few records have them.
-    """
+    """Shares of records by value or by bin: one list a group, in the order of the labels."""
 
     labels: list[str]
     bins: Bins | None
     shares: list[list[float]]
-    missing: list[float]
-    hidden: bool
+    missing: list[float]  # shares beside the bins; 0 if NULL is a label
+    hidden: bool  # whether small shares of the first group are shown as 0
 
 
 def summary(con: duckdb.DuckDBPyConnection, column: CopiedColumn, *, least: int = 1) -> Summary:
-    """Figures of one column, rounded to ten digits, since parallel sums differ in the last ones.
+    """Figures of one column, rounded to ten digits, because the last digits of parallel sums vary.
 
     Beyond each of the tails lie at least `least` records.
     """
@@ -101,11 +97,10 @@ def spread(
     *,
     least: int = 1,
 ) -> Spread:
-    """Distribution of a column in one or two groups, the released one last.
+    """Distribution of a column in one or two groups, the released group last, in bins or by value.
 
-    Some 60 bins or `BAR_MAX_NUMBERS` values at most. Of two groups, a share of fewer than `least` records of
-    the first is shown as 0, and a value that the second does not have is not named then. The summaries are of
-    all records that the bins must serve.
+    In the first of two groups a share of fewer than `least` records is shown as 0; its value is named only if
+    the released group has it. The summaries cover all records of the bins.
     """
     column = sides[-1]
     bins = _bins(column, summaries) if column.numeric else None
@@ -123,7 +118,7 @@ def spread(
 
 
 def _shares(counts: Sequence[Sequence[int]], least: int) -> tuple[list[list[float]], bool]:
-    """Return shares of each group, of too few records of the first of two as 0, and whether that hid any."""
+    """Return shares of each group, and whether shares of the first of two were hidden as 0."""
     shown = [list(side) for side in counts]
     if len(counts) > 1:
         shown[0] = [records if records >= least else 0 for records in counts[0]]
@@ -165,7 +160,7 @@ def shown_value(value: float, kind: str) -> str:
 
 
 def _bins(column: CopiedColumn, summaries: Sequence[Summary]) -> Bins | None:
-    """Return bins between the tails, whatever lies beyond; None for few values."""
+    """Return bins between the tails; None for few values."""
     if max(one.distinct for one in summaries) <= BAR_MAX_NUMBERS:
         return None
     tails = [one.tails for one in summaries if one.tails is not None]
@@ -177,7 +172,7 @@ def _bins(column: CopiedColumn, summaries: Sequence[Summary]) -> Bins | None:
         low, high = last.low or 0.0, last.high or 0.0
     if low == high:
         low, high = low - max(1.0, abs(low) / 10), high + max(1.0, abs(high) / 10)
-    # Never finer than neighbouring floating-point numbers, so that edges differ.
+    # Bins are wider than the distance of neighbouring floating-point numbers, so edges differ.
     finest = max(4 * math.ulp(max(abs(low), abs(high))), 1e-300)
     width = _step(column.kind, max((high - low) / BARS, finest))
     begin = math.floor(low / width) * width
@@ -185,7 +180,7 @@ def _bins(column: CopiedColumn, summaries: Sequence[Summary]) -> Bins | None:
 
 
 def _step(kind: str, least: float) -> float:
-    """Return the least round width of at least what is wanted."""
+    """Return the least round width that is not below the wanted width."""
     if kind == "date":
         return DAY_SECONDS * _nice(max(1.0, least / DAY_SECONDS))
     if kind == "timestamp":
@@ -208,7 +203,7 @@ def _bin_labels(bins: Bins, kind: str) -> list[str]:
 
 
 def edge_label(edge: float, width: float, kind: str) -> str:
-    """Edge of a bin with as many digits as the width of the bins needs: a number, date or time."""
+    """Edge of a bin with as many digits as the bin width needs: a number, date or time."""
     if kind in {"date", "timestamp"}:
         return moment(edge, day=width >= DAY_SECONDS)
     if abs(edge) >= 1e15 or width < 1e-9:

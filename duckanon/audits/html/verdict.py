@@ -1,4 +1,4 @@
-"""Verdict: what the audit says of a table, in words for who meets it first, and what it does not say."""
+"""Verdict: the result of the audit in plain words, and the limits of the verdict."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ ROLES = {
     Role.IDENTIFIER: "identifier: should not be here",
     None: "not audited",
 }
-"""How the page calls the roles."""
+"""Names of the roles on the page."""
 
 
 class Row(NamedTuple):
-    """A released column, beside the verdict."""
+    """A released column in the table beside the verdict."""
 
     name: str
     role: str
@@ -42,9 +42,9 @@ class Row(NamedTuple):
 
 
 def verdicts(report: Report, warnings: Sequence[str]) -> dict[str, Any]:
-    """Verdict of the table and of every measure.
+    """Verdict on the table and on every measure.
 
-    `warnings` are those of the report that the page does not tell in other words.
+    `warnings` are the warnings of the report that the page does not express elsewhere.
     """
     judged = [measure for measure in report.measures if measure.passed is not None]
     return {
@@ -69,7 +69,7 @@ def verdicts(report: Report, warnings: Sequence[str]) -> dict[str, Any]:
 
 
 def rows(released: Sequence[Released], policy: AuditPolicy, distinct: Mapping[str, int]) -> list[Row]:
-    """Every released column in its order: role, what judges it, and its different values, given by place."""
+    """Every released column in its order: role, judging measure, and number of distinct values."""
     return [
         Row(
             clean(one.column.name),
@@ -105,10 +105,10 @@ def unsaid(
     classes: int,
     policy: AuditPolicy,
 ) -> list[str]:
-    """Sentences of what the verdict does not say, beside the columns that are not audited.
+    """Sentences about risks that the verdict does not cover, except for unaudited columns.
 
-    Each of them can be checked in the table. `revealed` gives, by place of a sensitive column, the classes
-    and records in which it has one value only.
+    Readers can check each sentence in the table. `revealed` gives, by place of a sensitive column, the
+    classes and records with a single value.
     """
     sentences = [] if policy.k is not None else ["How large classes must be: no k was asked for."]
     for one in released:
@@ -134,7 +134,7 @@ def unsaid(
 
 
 def unaudited(unique: Uniqueness, columns: int) -> dict[str, Any] | None:
-    """What the page says of the columns that are not audited; None where every column is."""
+    """Text about the unaudited columns; None if every column is audited."""
     if not unique.unaudited:
         return None
     one = len(unique.unaudited) == 1
@@ -155,9 +155,9 @@ def _unique(alone: int, records: int) -> str:
 
 
 def beside(unique: Uniqueness) -> list[tuple[str, int, str]]:
-    """Risk of an attacker who knows other columns than the quasi-identifiers.
+    """Risk from an attacker who knows columns other than the quasi-identifiers.
 
-    What the attacker knows, records that are unique on it, and their share.
+    Each item has the attacker's knowledge, the records that are unique in it, and their share.
     """
     rows: list[tuple[str, int]] = []
     for columns, alone, what in (
@@ -181,7 +181,7 @@ NAMES = {
     "information_loss": "information loss, per cent",
     "suppressed_records": "records left out",
 }
-"""Names of measures; others keep the name that the audit gives them, with blanks."""
+"""Names of measures; other measures have their name in the audit, with blanks."""
 
 _MEANS = {
     "k_anonymity": "Everyone hides among at least so many records with the same quasi-identifiers.",
@@ -190,7 +190,7 @@ _MEANS = {
     "recursive_l_diversity": "The most frequent sensitive value of a class does not outweigh the rarer ones.",
     "t_closeness": "No class differs more than this from the whole table, on a scale from 0 to 1.",
 }
-"""What a reader is promised; other measures are explained by the header of their audit."""
+"""Meaning of measures for a reader; other measures are explained by the header of their audit."""
 _SYMBOLS = {"k_anonymity": "k", "t_closeness": "t"}
 
 RISKS = {
@@ -202,7 +202,7 @@ RISKS = {
     "share_above_20_percent": "Share of the records with a risk above 20 % (class below 5)",
     "share_above_33_percent": "Share of the records with a risk above 33 % (class below 4)",
 }
-"""What the columns of sql/audit/reidentification_risk.sql mean."""
+"""Meaning of the columns of sql/audit/reidentification_risk.sql."""
 
 
 class Card(NamedTuple):
@@ -240,7 +240,7 @@ def card(measure: Measure) -> Card:
 
 
 def _value(measure: Measure) -> str:
-    """Return a value with so many digits that it does not look equal to a threshold that it is not."""
+    """Return a value with enough digits to look different from an unequal threshold."""
     text = number(measure.value)
     if measure.value is None or measure.threshold is None or measure.value == float(measure.threshold):
         return text

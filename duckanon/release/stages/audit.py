@@ -11,7 +11,7 @@ from duckanon.audits.run import audit_columns, audit_sql
 from duckanon.database import engine, templates
 from duckanon.database.relations import named
 from duckanon.errors import AuditFailure, InfeasibleError
-from duckanon.policy.reported import P_PERCENT, SUBJECTS, extremes, proved, reported_loss
+from duckanon.policy.reported import P_PERCENT, SUBJECTS, extremes, proved, report_notes, reported_loss
 from duckanon.release.stages.protect import judged
 from duckanon.release.stages.recode.few import kept
 from duckanon.release.stages.recode.recode import classes_relation, label, labelled_relation
