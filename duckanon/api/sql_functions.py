@@ -237,7 +237,7 @@ STAGE = "table function"
 
 
 class Slot:
-    """An Arrow table behind a registered name; DuckDB reads it anew in every query."""
+    """An Arrow table behind a registered name, which DuckDB reads again in every query."""
 
     # Each filling has a column with another name. A prepared statement that was bound to an older filling
     # therefore fails, and never shows the rows of another call.

@@ -23,7 +23,7 @@ Objective = Literal["loss", "discernibility", "c_avg", "precision"]
 Release = Literal["table", "anatomy", "swap"]
 Intersection = Literal["error", "warn"]
 Mode = Literal["full", "append"]
-"""What REFRESH makes: all classes anew, or new classes for the new records beside the published ones."""
+"""Modes of REFRESH: all classes are made again, or new records get new classes beside the published ones."""
 
 Formulas = Literal["keep", "escape"]
 """How EXPORT treats CSV cells that a spreadsheet reads as formulas."""
