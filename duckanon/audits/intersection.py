@@ -54,9 +54,8 @@ def intersection(
 ) -> Intersection:
     """Report on two releases (older, newer; SQL text after FROM) together, by a temporary macro. O(n log n).
 
-    `others` are columns with values of single records that are not sensitive. Only changes of such a column
-    count, and only if both releases have it. PolicyError: a column is missing. SourceError: no records, or no
-    common type.
+    `others` are insensitive columns with values of single records, compared for changes if both releases have
+    them. PolicyError: a column is missing. SourceError: no records, or no common type.
     """
     stage = f"comparison of {names[0]} and {names[1]}"
     found = [columns_of(con, relation, stage) for relation in releases]

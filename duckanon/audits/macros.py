@@ -44,9 +44,8 @@ _LAST_PLACE = 900
 def bindings() -> dict[str, str]:
     """Templates below ``sql/`` that make the audit macros, by name, in the order of ``install.sql``.
 
-    The template is ``macro/<name>.sql.j2``, or ``macro/plain.sql.j2`` for an audit of `headers.MEMBERS`.
-    ValueError if an audit without its own template reads values, because only its template can say in which
-    form.
+    ``macro/<name>.sql.j2``, or ``macro/plain.sql.j2`` for an audit of `headers.MEMBERS`. ValueError if such
+    an audit reads values, because only a template of its own can say in which form.
     """
     places = {}
     for path in (templates.folder() / "macro").glob("*.sql.j2"):

@@ -103,9 +103,8 @@ _state = _State()
 def interruptible(function: Callable[Given, Result]) -> Callable[Given, Result]:
     """Let Ctrl-C end a function in KeyboardInterrupt, after all clean-up. For functions that users call.
 
-    A user's handler of SIGINT runs first: the work goes on unless it raises. If an error has aborted a
-    transaction, DuckDB refuses the clean-up: the transaction is rolled back, and a new one is left aborted
-    for the user.
+    A user's handler of SIGINT runs first, and may continue the work. In an aborted transaction DuckDB refuses
+    the clean-up, so it is rolled back, and a new transaction is left aborted in its place.
     """
 
     @functools.wraps(function)
@@ -285,9 +284,8 @@ def reading(con: duckdb.DuckDBPyConnection, sql: str) -> Iterator[pa.RecordBatch
 class cleanup:  # noqa: N801 - used like a function, as contextlib's are
     """Run an action at the end of a block, whatever ends the block and whenever Ctrl-C comes.
 
-    Open readers are closed first; in an aborted transaction the action waits for the end of the user's call.
-    A class, because an interrupted ``__exit__`` leaves its entry to `interruptible`. The action may run with
-    nothing to undo.
+    Open readers are closed first. In an aborted transaction the action waits for the end of the user's call.
+    A class, because `interruptible` runs the entry of an interrupted ``__exit__``.
     """
 
     def __init__(self, con: duckdb.DuckDBPyConnection | None, action: Callable[[], object]) -> None:

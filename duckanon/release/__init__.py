@@ -1,1 +1,1 @@
-"""From a query and a policy to a view that anyone may read, and what is kept about it."""
+"""Anonymized views: from a query and a policy to the published release and its metadata."""

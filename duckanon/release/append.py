@@ -1,7 +1,7 @@
-"""REFRESH with mode 'append': records of new subjects form classes of their own, beside those published.
+"""REFRESH with mode 'append': records of new subjects form classes of their own beside the published classes.
 
-Published classes never change: a subject that is released already stays as it was, whatever became of it in
-the source, and the records of new ones wait there until k of them can form classes that keep the policy.
+Published classes never change. A released subject keeps its published records, even if the source has
+changed. Records of new subjects wait in the source until k subjects can form classes that keep the policy.
 """
 
 from __future__ import annotations
@@ -52,32 +52,32 @@ STAGE = "append"
 
 @dataclass(frozen=True)
 class Since:
-    """Subjects of a source beside those of a release that was made from it."""
+    """Numbers of subjects in a source, compared with the release made from it."""
 
-    released: int  # the release has
-    waiting: int  # it has not
-    gone: int  # the source has no more
-    changed: int  # with other values that are released, or another number of records
+    released: int  # subjects in the release
+    waiting: int  # subjects in the source, not in the release
+    gone: int  # released subjects that the source no longer has
+    changed: int  # released subjects with other released values or another number of records
 
 
 @dataclass(frozen=True)
 class Appended:
-    """What an append did."""
+    """Result of an append."""
 
-    made: Ready | None  # what was published; None where all new records wait
-    since: Since  # after it
-    why: str | None  # why records wait, where they are enough to form a class
+    made: Ready | None  # what was published; None if all new records wait
+    since: Since  # after the append
+    why: str | None  # why records wait although they are enough for a class
 
 
 @dataclass(frozen=True)
 class _Batch:
-    """The new records of a source, and the release that their classes are to stand beside."""
+    """The new records of a source, and the release that gets their classes."""
 
     published: Published
     policy: Policy
     source: Source
     known: Kept
-    earlier: Sequence[Kept]  # known when it began, and `known` among them
+    earlier: Sequence[Kept]  # known at the start, including `known`
     workspace: str
     attributes: tuple[Attribute, ...]
     subject_columns: tuple[SubjectColumn, ...]
@@ -89,7 +89,7 @@ class _Batch:
 
     @property
     def new(self) -> str:
-        """Temporary table of those rows whose subject the release has not."""
+        """Temporary table of the source rows whose subject is not in the release."""
         return f"{self.workspace}_new"
 
     @property
@@ -106,10 +106,10 @@ def append(
     *,
     on_intersection: Intersection,
 ) -> Appended:
-    """Release of what is published and of classes of new subjects. O(n log n) in the new records.
+    """Publish the release with classes of new subjects. O(n log n) in the new records.
 
-    The audit is of all rows together, so that t is of the distribution that is released. New records that
-    cannot keep the policy wait, as do fewer than k subjects. PolicyError: the view was not made for it.
+    The audit covers all rows, so t is against the released distribution. Fewer than k new subjects wait, and
+    so do new records that cannot keep the policy. PolicyError if the view does not permit appending.
     """
     _check(published, policy)
     earlier = successive.kept(con, published.target.catalog)
@@ -125,7 +125,7 @@ def append(
 
 
 def _appended(con: duckdb.DuckDBPyConnection, batch: _Batch, on_intersection: Intersection) -> Appended:
-    """Publish new classes, or tell why the new records wait."""
+    """Publish new classes, or return why the new records wait."""
     since = _since(con, batch, named("temp", batch.all))
     if not since.released:
         raise _not_kept(batch.published)
@@ -150,7 +150,7 @@ def _appended(con: duckdb.DuckDBPyConnection, batch: _Batch, on_intersection: In
 def since_release(
     con: duckdb.DuckDBPyConnection, published: Published, source: Source, policy: Policy
 ) -> Since | None:
-    """Subjects of today's source beside those of a release that was appended to; None for others. O(n)."""
+    """Subjects of the present source beside an appended release; None for other releases. O(n)."""
     earlier = successive.kept(con, published.target.catalog)
     kept = next((one for one in earlier if one.release_id == published.release_id), None)
     if kept is None or kept.mode != "append":
@@ -207,7 +207,7 @@ def _read(
     earlier: Sequence[Kept],
     workspace: str,
 ) -> _Batch:
-    """Read the source, and put apart what is new in it."""
+    """Read the source, and separate the new records."""
     read_source(con, source.query, f"{workspace}_source", None)
     columns = columns_of(con, named("temp", f"{workspace}_source"), STAGE)
     if source.drawn is not None:
@@ -231,7 +231,7 @@ def _run(con: duckdb.DuckDBPyConnection, template: str, batch: _Batch, **values:
 
 
 def _of(batch: _Batch) -> dict[str, object]:
-    """Return what templates read of the release, and of the columns of the source."""
+    """Return template values of the release and of the columns of the source."""
     return {
         "catalog": batch.home,
         "release_id": batch.known.release_id,
@@ -244,7 +244,7 @@ def _of(batch: _Batch) -> dict[str, object]:
 
 
 def _usable(con: duckdb.DuckDBPyConnection, batch: _Batch) -> int:
-    """Count the new subjects that are not left out for a NULL."""
+    """Count the new subjects that no NULL leaves out."""
     query = templates.render(
         "successive/append.sql.j2:usable", new=batch.new, quasi=_quasi(batch), **_of(batch)
     )
@@ -256,7 +256,7 @@ def _quasi(batch: _Batch) -> list[tuple[str, str]]:
 
 
 def _columns(batch: _Batch, *roles: Role) -> list[tuple[str, str]]:
-    """Return columns of some roles, quoted, with their types."""
+    """Return quoted columns of some roles, with their types."""
     return [(named(one.name), one.type) for one in successive.in_order(batch.attributes) if one.role in roles]
 
 
@@ -273,10 +273,10 @@ def _since(con: duckdb.DuckDBPyConnection, batch: _Batch, relation: str) -> Sinc
 
 
 def _limits(con: duckdb.DuckDBPyConnection, batch: _Batch) -> dict[str, Decimal] | None:
-    """Return t of each sensitive column for classes among the new records; None where none is left.
+    """Return t of each sensitive column for classes among the new records; None if no t is positive.
 
-    EMD is a metric: a class is as far from all released records as it is from the new ones, and these from
-    all, at most. Of hierarchies the audit of all rows tells.
+    EMD is a metric. So EMD(class, all) <= EMD(class, new) + EMD(new, all), and t is reduced by the last term.
+    It is not reduced for hierarchies; their t is decided by the audit of all rows.
     """
     with_t = [one for one in batch.attributes if one.role is Role.SENSITIVE and one.t is not None]
     if not with_t:
@@ -303,7 +303,7 @@ def _limits(con: duckdb.DuckDBPyConnection, batch: _Batch) -> dict[str, Decimal]
         }
     limits = {}
     for one in with_t:
-        # 12 digits are what an audit compares; one step more is taken off than the distance is rounded by.
+        # An audit compares 12 digits. One unit more is subtracted to cover the rounding of the distance.
         far = Decimal(str(round(distances.get(one.name, 0.0), 12))) + Decimal("1e-12") * bool(
             distances.get(one.name)
         )
@@ -318,10 +318,10 @@ def _released(
     since: Since,
     on_intersection: Intersection,
 ) -> Appended:
-    """Publish the release with the new classes, or tell why it would miss its policy."""
+    """Publish the release with the new classes, or return which part of the policy it would violate."""
     policy = replace(batch.policy, t=ByColumn(limits)) if limits else batch.policy
     query = templates.render("relation.sql.j2:rows", relation=named("temp", batch.new))
-    # What is advised of some new records alone would be noise: of all, what classes reveal is told.
+    # Advice on the new records alone would mislead. The revealed values of all classes are reported instead.
     with candidate_of(con, query, policy, drawn=batch.source.drawn, advice=False) as candidate:
         if batch.source.drawn is not None:
             check_hierarchies(con, batch.source.drawn, candidate.staged)
@@ -351,7 +351,7 @@ def _missed(failed: Measure) -> str:
 def _beside(
     con: duckdb.DuckDBPyConnection, batch: _Batch, candidate: Candidate
 ) -> tuple[Ready, Persons, Measure | None]:
-    """Put the new classes beside the published ones and audit all; who is in them, the measure that fails."""
+    """Put new classes beside the published ones; return the audited result, its persons, a failed measure."""
     published, table = batch.published, f"{batch.workspace}_combined"
     relation = relation_of(published.target)
     columns = columns_of(con, relation, STAGE)
@@ -362,7 +362,8 @@ def _beside(
         )
     persons = _all_persons(con, batch, candidate, table, [name for name, _ in columns])
     records = published.records + candidate.released
-    # Of each part it is the loss in its own spread; who wants that of the whole has the source.
+    # The mean of the losses of both parts, each against its own spread. The loss against the whole spread
+    # needs the source.
     old, new, loss = published.information_loss, candidate.information_loss, None
     if old is not None and new is not None:
         lost = (published.records * old + candidate.released * new) / records
@@ -385,7 +386,7 @@ def _beside(
 def _all_persons(
     con: duckdb.DuckDBPyConnection, batch: _Batch, candidate: Candidate, table: str, columns: list[str]
 ) -> Persons:
-    """Make the rows of all classes, published and new, and who is in them."""
+    """Make the rows of all classes, published and new, and the tables of their persons."""
     news = successive.persons_of(con, candidate, batch.source, batch.earlier)
     old = metadata.backing(batch.home, successive.tables_of(batch.known.release_id)[0])
     offset = int(
@@ -429,7 +430,8 @@ def _audited(
     asked = audit_columns(sensitive, policy.audited(), trees)
     report = audit_sql(con, named("temp", table), quasi, asked, k=policy.k, name=str(batch.published.target))
     query = templates.render("successive/kept.sql.j2:classes", relation=named("temp", persons.persons))
-    # New classes that are recoded to published values are one with them: these have the fewest at least.
+    # A new class with published values merges with a published class. So the smaller of both is a lower
+    # bound.
     fewest = engine.rows(con, query, STAGE)[0][1]
     few = 0 if fewest >= policy.k else 1
     subjects = Measure(SUBJECTS, None, policy.k, float(fewest), report.classes, few, few, not few)
@@ -443,7 +445,7 @@ def _audited(
 
 
 def _within(candidate: Candidate, classes: int) -> list[Measure]:
-    """Give the p % rule in all classes: those published keep it, by the same policy."""
+    """Give the p % rule for all classes; published classes keep it by the same policy."""
     return [
         replace(found, classes=classes) for found in candidate.report.measures if found.measure == P_PERCENT
     ]
@@ -452,7 +454,7 @@ def _within(candidate: Candidate, classes: int) -> list[Measure]:
 def _enough(
     con: duckdb.DuckDBPyConnection, batch: _Batch, candidate: Candidate, classes: int
 ) -> list[Measure]:
-    """Of how many values class means are at least, of each column that some of the records lack."""
+    """Give the least number of values behind a class mean, for each column that some records lack."""
     query = templates.render("successive/append.sql.j2:proved", measure=MIN_VALUES, **_of(batch))
     names = [name for name, _ in engine.rows(con, query, STAGE)]
     names += [one.attribute for one in candidate.report.measures if one.measure == MIN_VALUES]

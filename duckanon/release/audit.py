@@ -1,4 +1,4 @@
-"""AUDIT of an anonymized view by the policy of its release, which the metadata keep."""
+"""AUDIT of an anonymized view by the policy of its release in the metadata."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ UNRECORDED = "this audit was not recorded"
 
 
 def audit_named(con: duckdb.DuckDBPyConnection, name: QualifiedName, options: Options) -> Report:
-    """Audit of the anonymized view of a name; its warnings say why, where it was not recorded.
+    """Audit of the anonymized view of a name; a warning says why if the audit was not recorded.
 
-    In a transaction that an error has aborted, the committed release is audited.
+    If an error has aborted the transaction, the committed release is audited.
     """
     try:
         current(con)
@@ -56,10 +56,10 @@ def audit_named(con: duckdb.DuckDBPyConnection, name: QualifiedName, options: Op
 
 
 def audit_view(con: duckdb.DuckDBPyConnection, target: Target, options: Options) -> Report:
-    """Audit of an anonymized view by the policy of its release, some of whose thresholds the options replace.
+    """Audit of the released columns of a view by its policy; the options may replace thresholds.
 
-    From the released columns alone. An open transaction is joined by the record; where there can be none, the
-    warnings say why. Audits of other threads that join no transaction wait for each other.
+    The record joins an open transaction. A warning says why if the audit cannot be recorded. Audits of other
+    threads outside a transaction wait for each other.
     """
     joined = engine.in_transaction(con)
     with contextlib.nullcontext() if joined else _IN_LINE:
@@ -67,13 +67,13 @@ def audit_view(con: duckdb.DuckDBPyConnection, target: Target, options: Options)
 
 
 _IN_LINE = threading.RLock()
-"""Held by an audit until its record is committed; one process alone writes a database."""
+"""Lock of an audit until its record is committed; only one process can write a database."""
 
 
 def _audit_view(con: duckdb.DuckDBPyConnection, target: Target, options: Options, *, joined: bool) -> Report:
     report: Report | None = None
     try:
-        # One transaction, so that the fingerprint is of the rows that the audit saw.
+        # One transaction, so that the fingerprint covers the audited rows.
         with transaction(con, whole=False):
             report, published, evidence = _audit_release(con, target, options)
             obstacle = _obstacle(con, published, joined=joined)
@@ -136,13 +136,13 @@ def _audit_release(
 
 
 def _obstacle(con: duckdb.DuckDBPyConnection, published: Published, *, joined: bool) -> str | None:
-    """Say why an audit cannot be recorded; trying it would abort the transaction of the user."""
+    """Return why an audit cannot be recorded; an attempt would abort the user's transaction."""
     attached, target = databases(con, "audit"), published.target
     if target.catalog not in attached or attached[target.catalog].readonly:
         return f"the database {target.catalog!r} is read-only"
     if target.catalog not in metadata.with_releases(con):
         return f"{target.catalog!r} is an exported file, whose audits end with that of its export"
-    # DuckDB writes to one database in a transaction, and does not tell whether this one has a database yet.
+    # A DuckDB transaction writes to one database, and DuckDB does not say whether it has written to one yet.
     others = [name for name, database in attached.items() if not database.readonly and name != target.catalog]
     if joined and others:
         return (

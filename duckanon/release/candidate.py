@@ -1,4 +1,4 @@
-"""Candidate: what the pipeline hands on, an audited release in temporary tables that nobody sees yet."""
+"""Candidate: the result of the pipeline, an audited release in temporary tables that nobody else sees."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A release that passed its audit, and the records that it was made from."""
+    """A release that passed its audit, and its source records."""
 
     staged: Staged
     embedded: Embedded
@@ -51,7 +51,7 @@ class Candidate:
 
     @property
     def information_loss(self) -> float | None:
-        """IL in per cent, as it is told."""
+        """Reported IL in per cent."""
         return reported_loss(self.recoded.loss, self.policy)
 
     @property
@@ -61,18 +61,18 @@ class Candidate:
 
     @property
     def method(self) -> str:
-        """Method as it was asked for, and what it chose."""
+        """The requested method and the chosen one."""
         return self.start if self.policy.method == "auto" else self.policy.method
 
 
 def released_of(candidate: Candidate) -> list[Released]:
-    """Columns of a release as the metadata will have them, trees left out."""
+    """Columns of a release in the form of the metadata, without trees."""
     return [
         Released(field.name, field.attribute.role.value, field.recode, None) for field in candidate.fields
     ]
 
 
 def warn(candidate: Candidate) -> None:
-    """Raise the warnings of a candidate as Python warnings, before anything of it is visible."""
+    """Raise the warnings of a candidate as Python warnings, before anything is visible."""
     for text in candidate.report.warnings:
         tell(text)

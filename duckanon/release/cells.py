@@ -1,4 +1,4 @@
-"""Cells: how values stand in a CSV, where a range is a text and a spreadsheet takes texts for formulas."""
+"""Cells of a CSV: a range becomes a text, and spreadsheets read some texts as formulas."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     Columns = Sequence[tuple[str, str]]
 
 _FORMULA = re.compile(r"'*[=+@\t\r-]")
-"""What sql/export/csv.sql.j2:escape puts a quote in front of."""
+"""Texts that sql/export/csv.sql.j2:escape quotes."""
 
 _FORMULA_AS_IT_IS = re.compile(r"[=+@\t\r-]")
-"""What sql/export/csv.sql.j2:formulas looks for in texts."""
+"""Texts that sql/export/csv.sql.j2:formulas searches for."""
 
 FORMULA_COLUMNS_PER_STATEMENT = 200
-"""Columns of text that one statement looks through for formulas."""
+"""Text columns that one statement searches for formulas."""
 
 _UNSIGNED_RANGE = re.compile(r"STRUCT\(low (U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DECIMAL\(\d+,\d+\)), .*")
-"""Types of ranges whose numbers have no sign but a minus below zero; a float such as 1e-05 has one inside."""
+"""Types of ranges whose numbers have no sign except a leading minus; a float such as 1e-05 has one inside."""
 
 
 def spans_of(con: duckdb.DuckDBPyConnection, policy: str, columns: Columns, relation: str) -> dict[str, str]:
-    """What stands between the ends of the ranges of a column: ``20-27`` where no sign is in them."""
+    """Separator of the ends of the ranges in each column: ``20-27`` if the ends have no sign."""
     recode = Policy.from_toml(policy).recode
     types = {name: type_text for name, type_text in columns if recode.get(name) == "range"}
     plain = [name for name, type_text in types.items() if _UNSIGNED_RANGE.fullmatch(type_text)]
@@ -44,17 +44,17 @@ def spans_of(con: duckdb.DuckDBPyConnection, policy: str, columns: Columns, rela
 
 
 def texts_of(columns: Columns) -> list[str]:
-    """Columns in which a spreadsheet can take a cell for a formula; a number or a date is none."""
+    """Columns in which a spreadsheet can read a cell as a formula; numbers and dates are safe."""
     return [name for name, type_text in columns if kind_of(type_text) in {"text", "other"}]
 
 
 def header_of(columns: Columns) -> list[str]:
-    """Names of columns as they stand in a CSV of escaped texts."""
+    """Names of columns in the header of a CSV of escaped texts."""
     return [f"'{name}" if _FORMULA.match(name) else name for name, _ in columns]
 
 
 def warn_of_formulas(con: duckdb.DuckDBPyConnection, columns: Columns, relation: str, path: str) -> None:
-    """Say which texts a spreadsheet would take for formulas."""
+    """Warn of texts that a spreadsheet would read as formulas."""
     texts, found = texts_of(columns), set()
     for part in engine.in_parts(texts, FORMULA_COLUMNS_PER_STATEMENT):
         query = templates.render("export/csv.sql.j2:formulas", columns=part, relation=relation)

@@ -1,4 +1,4 @@
-"""Audits in the metadata of a release: a chain, each binding the release and all before it by a hash."""
+"""The chain of audits of a release: a hash binds each audit to the release and to all earlier audits."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _BOUND = ("releases", "columns", "thresholds")
 
 @dataclass(frozen=True)
 class Place:
-    """Where an audit stands in the chain of its release."""
+    """Place of an audit in the chain of its release."""
 
     number: int  # from 1
-    previous: str  # link of the audit before it; the first audit follows the `origin`
+    previous: str  # link of the audit before; for the first audit the `origin`
 
 
 def origin(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> str:
-    """What the first audit of a release follows: SHA-256 of its rows in the other tables of the metadata.
+    """Begin of the chain: SHA-256, in hex, of the rows of a release in the other tables of the metadata.
 
-    64 hex digits, the same in an exported file: its name and what a file does not have are not in it.
+    An exported file gives the same hash, because it omits the name and everything that is not exported.
     """
     values = {"catalog": catalog, "release_id": release_id}
     queries = [templates.render("evidence/chain.sql.j2:origin", table=table, **values) for table in _BOUND]
@@ -47,7 +47,7 @@ def origin(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> str
 
 
 def next_place(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> Place:
-    """Where the next audit of a release stands: behind the last one that this connection sees."""
+    """Place of the next audit of a release, after the last audit that this connection sees."""
     chained = _chained(con, catalog, release_id)
     if not chained:
         return Place(1, origin(con, catalog, release_id))
@@ -65,8 +65,8 @@ def _chained(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> l
 def held_elsewhere(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> bool:
     """Whether another connection has recorded an audit that this transaction does not see.
 
-    The chain is one line, so an audit that does not follow it cannot be recorded. To try it would abort the
-    open transaction of the caller; a cursor tries it instead.
+    Such an audit makes a record impossible, because the chain has one line. A cursor tries it, since a
+    failure would abort the caller's transaction.
     """
     ours = _chained(con, catalog, release_id)
     with con.cursor() as other:
@@ -91,7 +91,7 @@ def _hold(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> None
 
 
 def link(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int, audit_id: str, place: Place) -> str:
-    """Link of an audit: SHA-256, in hex, of the links that it follows and of all that was recorded of it."""
+    """Link of an audit: SHA-256, in hex, of the previous link and of the whole record of the audit."""
     values = {"catalog": catalog, "release_id": release_id, "audit_id": audit_id, "number": place.number}
     query = templates.render("evidence/chain.sql.j2:link", **values)
     return digest(f"{place.previous}\n{fingerprint(con, subquery(query))}")
@@ -100,7 +100,7 @@ def link(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int, audit_id
 def append(
     con: duckdb.DuckDBPyConnection, catalog: str, release_id: int, audit_id: str, place: Place
 ) -> None:
-    """Write the link of an audit beside its rows, written before; the caller owns the transaction."""
+    """Write the link of an audit beside its existing rows; the caller owns the transaction."""
     values = {"catalog": catalog, "release_id": release_id, "audit_id": audit_id, "number": place.number}
     chain = link(con, catalog, release_id, audit_id, place)
     engine.run(
@@ -122,7 +122,7 @@ def record(
 ) -> None:
     """Write an audit into the metadata; the caller owns the transaction.
 
-    `statement` is what made it: release, audit or export.
+    `statement` is the source of the audit: release, audit or export.
     """
     _hold(con, catalog, release_id)
     audit_id = secrets.token_hex(8)
@@ -145,10 +145,9 @@ def record(
 def changed_by_hand(
     con: duckdb.DuckDBPyConnection, published: Published, rows: str, now: str | None = None
 ) -> str | None:
-    """What to say of a release whose rows, a relation, are not those that were audited when it was made.
+    """Message if the rows of a release are not the rows of its first audit; else None.
 
-    None where their fingerprint is the same, or none was recorded. `now` is the fingerprint of the rows, if
-    it is known.
+    None also if no fingerprint was recorded. `now` is the fingerprint of the rows, if known.
     """
     catalog = published.target.catalog
     query = templates.render(

@@ -1,4 +1,4 @@
-"""What a view was made from: the columns of its source, as its database recorded them."""
+"""The columns of the source of a view when the view was made."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ SOURCES = "sources"
 
 
 def drawn(con: duckdb.DuckDBPyConnection, published: Published) -> Drawn:
-    """Columns that the source of a release had, to which today's source has to keep.
+    """Columns of the source of a release, which the present source must have.
 
-    A ReleaseError where someone removed the record of them.
+    A ReleaseError if someone removed their record.
     """
     catalog = published.target.catalog
     if SOURCES in metadata.tables(con, catalog):
@@ -47,7 +47,7 @@ def drawn_columns(con: duckdb.DuckDBPyConnection, staged: Staged) -> list[tuple[
 
 
 def check_hierarchies(con: duckdb.DuckDBPyConnection, source: Drawn, staged: Staged) -> None:
-    """Raise where new classes would have other hierarchies than the published ones that they stand beside."""
+    """Raise if new classes would have other hierarchies than the published classes."""
     before = {column.name: column.hierarchy for column in source.columns}
     for name, now in _fingerprints(con, staged).items():
         if before.get(name) != now:

@@ -1,4 +1,4 @@
-"""Drift: the columns of a source today, beside those that it had when its view was made."""
+"""Drift: changes in the columns of a source since its view was made."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
     from duckanon.policy.policy import Policy
 
 CREATE_AGAIN = "CREATE OR REPLACE ANONYMIZED VIEW makes the view of what is there now"
-"""How a view gets other columns."""
+"""Way to a view with other columns."""
 
 _NAMED_COLUMNS, _TYPE_CHARACTERS = 10, 60
-"""Columns that an error names, and characters of a type."""
+"""Columns that an error names, and shown characters of a type."""
 
 
 @dataclass(frozen=True)
 class SourceColumn:
-    """A column that a source had when its view was made."""
+    """A column of a source when its view was made."""
 
     name: str
-    type: str  # as DESCRIBE wrote it
+    type: str  # text of DESCRIBE
     hierarchy: str | None = None  # fingerprint of its tree
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """What a view was made from, to which its source has to keep."""
+    """Columns of the source of a view, which the source must still have."""
 
     view: str
     columns: tuple[SourceColumn, ...]
@@ -40,10 +40,10 @@ class Drawn:
 
 
 def in_step(columns: Sequence[tuple[str, str]], drawn: Drawn, policy: Policy) -> list[tuple[str, str]]:
-    """Columns of a source, names with types, in the order and spelling that they had when its view was made.
+    """Columns of a source, names with types, ordered and spelled as when its view was made.
 
-    A SourceError where one is new and the policy does not name it, one is gone, or one has another type: a
-    view gets the columns that somebody has reviewed, and no others.
+    A SourceError if a column is gone, has another type, or is new and not named by the policy: a view
+    releases only columns that somebody has reviewed.
     """
     today = {fold(name): (name, type_text) for name, type_text in columns}
     before = {fold(column.name): column for column in drawn.columns}
@@ -67,7 +67,7 @@ def in_step(columns: Sequence[tuple[str, str]], drawn: Drawn, policy: Policy) ->
 
 
 def _named(policy: Policy) -> list[str]:
-    """Columns that a policy names, so that somebody has seen each."""
+    """Columns that a policy names, so somebody has reviewed them."""
     lists = [getattr(policy, option) for option in (*ROLES, "subject")]
     return [name for names in lists if names != "*" for name in names]
 

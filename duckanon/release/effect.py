@@ -1,4 +1,4 @@
-"""Effect: what a release changed in each quasi-identifier, record by record, while the source is at hand."""
+"""Effect: the changes of each quasi-identifier, record by record, computed while the source is at hand."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from duckanon.release.candidate import Candidate
 
 UNITS = {"date": "days", "timestamp": "seconds"}
-"""What the change of a value is counted in, where that is not the unit of the column."""
+"""Units of the change of a value, if they differ from the unit of the column."""
 
 
 @dataclass(frozen=True)
 class Effect:
-    """What a release did to a quasi-identifier; the columns of other roles are released as they were.
+    """Effect of a release on a quasi-identifier; other columns are released unchanged.
 
     Attributes
     ----------
@@ -32,13 +32,13 @@ class Effect:
     recode : str
         How it was recoded.
     records, changed_records : int
-        Released records, and those whose value is another one; a range or set of several values is.
+        Released records, and released records with another value; a range or set of several values counts.
     mean_change : float or None
-        Mean absolute difference between released and original value over the records that have both, to
-        three digits; None where values have no difference (text, ranges, sets), and of means under
-        ``p_percent``, beside which it tells the largest value of a class.
+        Mean absolute difference between released and original value over the records with both, to three
+        digits. None for text, ranges and sets. None for means with ``p_percent``, because the difference
+        would reveal the largest value of a class.
     unit : str or None
-        Its unit where that is not the column's own.
+        Unit of the change, if it differs from the unit of the column.
     """
 
     column: str
@@ -50,7 +50,7 @@ class Effect:
 
     @property
     def changed(self) -> float:
-        """Share of the released records whose value is another one."""
+        """Share of the released records with another value."""
         return self.changed_records / self.records
 
 

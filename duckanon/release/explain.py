@@ -35,7 +35,7 @@ EFFORTS = {
 }
 
 MINIMAL_NODES_MAX_CHECKS, MINIMAL_NODES_SHOWN = 5_000, 20
-"""Nodes checked at most in the search for minimal nodes, and minimal nodes shown at most."""
+"""Largest number of nodes checked in the search for minimal nodes, and of minimal nodes shown."""
 
 PLAN_COLUMNS = ("property", "attribute", "value", "reason")
 """Columns of a plan."""
@@ -44,7 +44,7 @@ PLAN_COLUMNS = ("property", "attribute", "value", "reason")
 def explain(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> pa.Table:
     """Plan of a release as a table of `PLAN_COLUMNS`: method, class size, bound, recoding, distances, cost.
 
-    Only temporary tables are made, and removed. Raises what CREATE refuses before the partition.
+    Makes only temporary tables and removes them. Raises every error that CREATE raises before the partition.
     """
     with names_of(con, source), engine.temporary(con) as workspace:
         staged = stage(con, source.query, policy, workspace, drawn=source.drawn)
@@ -63,7 +63,7 @@ def explain(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> p
 
 
 def smallest_emd(n: int, size: int) -> float:
-    """Least EMD that a class of `size` out of `n` >= 2 records can have, under ordered distance without ties.
+    """Least ordered EMD of a class of `size` out of `n` >= 2 records without ties.
 
     (n + s)(n - s) / (4 n (n - 1) s): Soria-Comas et al. 2015, Proposition 1.
     """
@@ -103,7 +103,7 @@ def _partition_rows(
 def _lattice_rows(
     con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, limits: Limits, policy: Policy
 ) -> list[tuple[str, str | None, str, str | None]]:
-    """Return what full-domain generalization found, and how."""
+    """Return the result of full-domain generalization, and how it was found."""
     begin = time.process_time()
     made = generalize(con, staged, embedded, limits, policy)
     seconds = time.process_time() - begin

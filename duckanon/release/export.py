@@ -1,4 +1,9 @@
-"""EXPORT: a release becomes a fresh file that is read back and audited before it gets its name."""
+"""EXPORT: a release becomes a new file that is read back and audited before it gets its name.
+
+An export is refused if the view or its rows are not those that were audited, except that `just_made` rows in
+a database of the same command are not read again. The audit covers the values in the file. A file that
+violates the policy is removed; a CSV may violate it, because NULL and the empty text are equal there.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +48,7 @@ if TYPE_CHECKING:
 
 
 _NO_ROOM = re.compile("|".join(os.strerror(code) for code in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)))
-"""What the system says where a disk, a quota or the size of a file ends."""
+"""Messages of the system when a disk, a quota or the size of a file is exhausted."""
 
 
 def export(
@@ -55,13 +60,9 @@ def export(
     written: Mapping[str, Rewritten] | None = None,
     just_made: bool = False,
 ) -> Report:
-    """Audit of the new file, in one of `FORMATS`, to which a release was written.
+    """Write a release to a new file in one of `FORMATS`, and return the audit of the file.
 
-    In a CSV the values of columns `written` stand as in the CSV that they come from.
-
-    It is of what the file holds, read back from it. Nothing is left of a file that violates the policy, as a
-    CSV may, in which NULL and the empty text are one. A view or rows that are not those that were audited are
-    refused; rows that were `just_made`, in a database of this command alone, are not read once more for that.
+    In a CSV the columns `written` have the texts of the CSV that they come from. Refusals: top of the module.
     """
     published = metadata.require(con, target, whole=True)
     file = Path(path)
@@ -69,7 +70,7 @@ def export(
     writer = FORMATS[file.suffix.lower()]
     if csv_formulas is not None and writer is not _to_csv:
         raise ReleaseError(f"csv_formulas is about .csv files, and {path!r} is none: leave it out")
-    # One transaction, so that the rows which are looked at are those which are written.
+    # One transaction, so that the checked rows are the written rows.
     with _room_told(path), transaction(con, whole=False), drafts.draft(file) as draft:
         rows = metadata.rows(con, published)
         changed = None if just_made else changed_by_hand(con, published, rows)
@@ -85,7 +86,7 @@ def export(
         if not report.passed:
             raise AuditFailure(f"{path!r} was not written: read back, it violates the policy", report)
         interrupts.settle()
-        # The file of the name that was asked for comes last: where it is, the other one is.
+        # The file with the requested name comes last: if it exists, the other file exists.
         parts = [table.part for table in release.tables[: 1 if writer is _to_database else None]]
         _settle_all([(_aside(draft, part), _beside(file, part.ending)) for part in reversed(parts)])
         interrupts.wrote()
@@ -94,7 +95,7 @@ def export(
 
 @contextlib.contextmanager
 def _room_told(path: str) -> Iterator[None]:
-    """Name the file that was asked for, and not its draft, where there is no room for it."""
+    """Name the requested file, not its draft, in an error about missing space."""
     try:
         yield
     except (DuckanonError, OSError) as failed:
@@ -106,7 +107,7 @@ def _room_told(path: str) -> Iterator[None]:
 
 
 def files_of(file: Path, release: str) -> list[Path]:
-    """Files that a release is exported to: a table each, but for a database, which holds all."""
+    """Files of an exported release: one for each table, except a database, which holds all tables."""
     two = release == "anatomy" and file.suffix.lower() != ".duckdb"
     return [_beside(file, ending) for ending in (("", SECOND_ENDING) if two else ("",))]
 
@@ -131,22 +132,22 @@ class _ExportedTable:
 
 @dataclass(frozen=True)
 class _ExportedRelease:
-    """What is exported."""
+    """The exported release."""
 
     published: Published
-    rows: str  # one a record, as an audit reads them
+    rows: str  # one a record, as in an audit
     columns: Columns
     released: Sequence[Released]
     tables: tuple[_ExportedTable, ...]
-    written: Mapping[str, Rewritten]  # how values stand in the CSV they come from, by column
+    written: Mapping[str, Rewritten]  # texts in the CSV that the values come from, by column
 
     def read(
         self, con: duckdb.DuckDBPyConnection, kinds: Columns, table: Callable[[_ExportedTable, Columns], str]
     ) -> str:
-        """Rows of the release as they were written; what has no types of its own is read as of these."""
+        """Written rows of the release; a file without types is read with the given types."""
         types, relations = dict(kinds), []
         for one in self.tables:
-            # The count of the second table is no column of the release, whatever another one is called.
+            # The count in the second table is no column of the release, even if a column has its name.
             count = RECORDS if one.part.ending else None
             own = [(name, kind if name == count else types[name]) for name, kind in one.columns]
             relations.append(table(one, own))
@@ -158,7 +159,7 @@ def _release(
 ) -> _ExportedRelease:
     released, catalog = metadata.columns(con, published), published.target.catalog
     parts = parts_of(released)
-    # A view shows what was released, whatever was added to its table since.
+    # A view shows what was released, even if columns were added to its table since.
     relations = [metadata.backing(catalog, part.of(published.table)) for part in parts]
     if len(parts) == 1:
         relations = [rows]
@@ -170,7 +171,7 @@ def _release(
 
 
 def check_target(file: Path, release: str) -> None:
-    """Raise where a release cannot be exported: a file is there, its folder is not, its ending is unknown."""
+    """Raise if the file exists, its folder does not, or its ending is unknown."""
     check_local(file)
     if file.suffix.lower() not in FORMATS and file.is_dir():
         inside = str(file / "released.csv")
@@ -185,7 +186,7 @@ def _check_file(file: Path) -> None:
         *others, last = FORMATS
         raise ReleaseError(f"cannot export to {shown}: the file must end in {', '.join(others)} or {last}")
     try:
-        # A link is there, too, wherever it leads.
+        # A link counts as existing, wherever it leads.
         folder = stat.S_ISDIR(file.lstat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
         pass
@@ -216,7 +217,7 @@ def _settle_all(names: Sequence[tuple[Path, Path]]) -> None:
 
 def _settle(draft: Path, file: Path) -> None:
     try:
-        # A hard link fails if the name was taken meanwhile; a rename would overwrite.
+        # A hard link fails if the name exists by now; a rename would overwrite the file.
         os.link(draft, file)
     except FileExistsError as taken:
         raise ReleaseError(
@@ -258,7 +259,8 @@ def _to_csv(
             con, table, _aside(draft, table.part), "csv",
             escaped=texts, spans=spans, header=header, written=release.written,
         )  # fmt: skip
-    # What is audited is what stands in the file; only a tree knows nothing of the quote in front of a value.
+    # The audit covers the values in the file, with the quote before an escaped value. Only a tree lacks the
+    # quote.
     graded = {fold(name) for name in metadata.trees(con, published)}
     types = dict(columns)
     back = [name for name in texts if fold(name) in graded or types[name] != "VARCHAR"]
@@ -302,7 +304,7 @@ def _to_database(con: duckdb.DuckDBPyConnection, release: _ExportedRelease, draf
         attach(fresh, draft, new=True)
         record(fresh, "export", published.release_id, report.measures, evidence, statement="export")
         detach(fresh)
-    # What the record of this audit took the place of: nothing secret, but nothing that anyone vouches for.
+    # Blocks that the record of this audit replaced: nothing secret, but nobody vouches for them.
     blocks.clear(draft)
     return report
 
@@ -312,7 +314,7 @@ def _fill(con: duckdb.DuckDBPyConnection, release: _ExportedRelease, draft: Path
     tables = [("main", table.part.of(target.name), table.relation) for table in release.tables]
     trees = metadata.trees(con, published).values()
     tables += [("duckanon", tree, metadata.backing(target.catalog, tree)) for tree in trees]
-    # Another instance writes the file, so nothing of this one can get into it, temporary data or settings.
+    # A separate instance writes the file, so no temporary data and no settings of this one can get into it.
     with engine.in_memory() as fresh:
         _same_setting(con, fresh, "force_compression")
         attach(fresh, draft, new=True)
@@ -340,18 +342,18 @@ def _fill(con: duckdb.DuckDBPyConnection, release: _ExportedRelease, draft: Path
 
 
 def attach(con: duckdb.DuckDBPyConnection, file: Path, *, new: bool) -> None:
-    """Attach a file, as `export`, to a database in memory: a new one to write it, another to read it."""
+    """Attach a file as `export` to a database in memory, either a new file or an existing one to read."""
     _on(con, templates.render("catalog/databases.sql.j2:attach", path=str(file), catalog="export", new=new))
 
 
 def detach(con: duckdb.DuckDBPyConnection) -> None:
-    """Let go of the attached file, which is whole then."""
+    """Detach the file, which is then complete."""
     _on(con, templates.render("catalog/databases.sql.j2:detach", catalog="export"))
 
 
 def write_macros(con: duckdb.DuckDBPyConnection) -> None:
     """Write the audit macros into the attached file."""
-    # sqlglot, which writes them, is a quarter of the start of every command.
+    # sqlglot writes them; importing it takes a quarter of the start of every command.
     from duckanon.audits import macros
 
     _on(con, templates.render("session.sql.j2:use", catalog="export", schema="main"))
@@ -362,14 +364,14 @@ def write_macros(con: duckdb.DuckDBPyConnection) -> None:
 
 @contextlib.contextmanager
 def _reader(con: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Connection that reads what was written: where that fails, the caller's transaction is not aborted."""
+    """Connection that reads the written file: its errors do not abort the caller's transaction."""
     with engine.in_memory() as reader:
         _same_setting(con, reader, "TimeZone")
         yield reader
 
 
 def _same_setting(con: duckdb.DuckDBPyConnection, other: duckdb.DuckDBPyConnection, name: str) -> None:
-    """Give another instance a setting of the caller's connection."""
+    """Copy a setting of the caller's connection to another instance."""
     value = engine.rows(con, templates.render("session.sql.j2:setting", name=name), "export")[0][0]
     _on(other, templates.render("session.sql.j2:set", name=name, value=value, session=False))
 
@@ -382,10 +384,9 @@ def _require_same(
     *,
     csv: bool = False,
 ) -> None:
-    """Raise unless the file holds the release, types and values: not every format has every type.
+    """Raise unless the file has the types and values of the release; the error names the first lossy column.
 
-    A CSV has no types, so it is read with those of the release. The first column that lost something is
-    named.
+    Not every format has every type. A CSV has no types and is read with those of the release.
     """
     relation, columns = release.rows, release.columns
     with contextlib.suppress(DuckanonError):
@@ -397,7 +398,7 @@ def _require_same(
         if back == columns and ours == theirs:
             return
     for column in columns:
-        # Where one column of a file cannot be read, none can: the others are read as text.
+        # One unreadable column makes the whole file unreadable, so the other columns are read as text.
         try:
             rows = written([one if one == column else (one[0], "VARCHAR") for one in columns])
             back = [one for one in columns_of(reader, rows, "export") if one[0] == column[0]]
@@ -428,7 +429,7 @@ def _fingerprint(
 
 
 def _blamed(columns: Columns, refused: ReleaseError) -> ReleaseError:
-    """The error that names the column, where DuckDB's names a type that is not supported."""
+    """The error with the name of the column, where DuckDB names only the unsupported type."""
     message = str(refused).upper()
     for column in columns:
         words = re.findall(r"[A-Z_]{3,}", column[1])
@@ -495,4 +496,4 @@ FORMATS: Mapping[str, Callable[[duckdb.DuckDBPyConnection, _ExportedRelease, Pat
     ".parquet": _to_parquet,
     ".csv": _to_csv,
 }
-"""By the ending of a file, what writes a release to a draft of it and audits what it reads back."""
+"""By ending of the file: the function that writes a release to a draft, reads it back and audits it."""

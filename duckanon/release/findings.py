@@ -1,4 +1,4 @@
-"""Sentences for the owner: what the difference of two releases tells of fewer than k subjects."""
+"""Sentences for the owner: what the difference of two releases reveals about fewer than k subjects."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _SHOWN_COLUMNS = 4
 
 @dataclass(frozen=True)
 class Difference:
-    """What two releases say together."""
+    """Difference of two releases."""
 
-    came: int  # subjects that the earlier one has not
-    gone: int  # subjects that the new one has not
-    changed: int  # subjects of which other values are released, or of another number of records
-    came_few: int  # classes to which fewer than k came
-    came_class: int | None  # one of them
-    gone_few: int  # earlier classes that fewer than k left
-    changed_few: int  # pairs of classes in which fewer than k changed
-    pairs: int  # of an earlier and a new class that share subjects
-    small: int  # of these with fewer than k
-    fewest: int | None  # subjects that a pair shares
-    new_class: int | None  # of such a pair
+    came: int  # subjects in the new release only
+    gone: int  # subjects in the earlier release only
+    changed: int  # subjects with other released values or another number of records
+    came_few: int  # classes that fewer than k subjects joined
+    came_class: int | None  # one of these classes
+    gone_few: int  # earlier classes that fewer than k subjects left
+    changed_few: int  # pairs of classes in which fewer than k subjects changed
+    pairs: int  # pairs of an earlier and a new class with common subjects
+    small: int  # pairs with fewer than k common subjects
+    fewest: int | None  # least number of common subjects of a pair
+    new_class: int | None  # of the pair with the fewest
     narrowed: int  # pairs with too few common sensitive values
     narrowed_attribute: str | None
 
@@ -53,10 +53,10 @@ def sentences(
     least: Mapping[str, int],
     published: int,
 ) -> list[str]:
-    """What a candidate and an earlier release tell of fewer than k subjects; empty if nothing.
+    """What a candidate and an earlier release reveal about fewer than k subjects; empty if nothing.
 
-    `by_subject`: subjects are known by columns of their own, and not by what is released of them. `least` is
-    the number of common values that a sensitive column needs, `published` the number of classes that stay.
+    `by_subject`: subjects are known by columns of their own, else by their released values. `least`: required
+    number of common values, by sensitive column. `published`: number of classes that stay.
     """
     return [
         *_of_the_whole(difference, k),
@@ -67,7 +67,7 @@ def sentences(
 
 
 def _of_the_whole(difference: Difference, k: int) -> list[str]:
-    """What the sums and counts of all records tell."""
+    """What sums and counts of all records reveal."""
     said = []
     for number, what, way in (
         (difference.came, "came", "wait for {} more"),
@@ -80,7 +80,7 @@ def _of_the_whole(difference: Difference, k: int) -> list[str]:
 
 
 def _of_the_net_count(difference: Difference, k: int) -> list[str]:
-    """What sums of all records tell where changed records look like some that left and others that came."""
+    """What sums of all records reveal if changed records look like departures and arrivals."""
     net = difference.came - difference.gone
     if min(difference.came, difference.gone) < k or not 0 < abs(net) < k:
         return []
@@ -92,7 +92,7 @@ def _of_the_net_count(difference: Difference, k: int) -> list[str]:
 def _of_each_class(
     con: duckdb.DuckDBPyConnection, candidate: Candidate, difference: Difference, k: int, published: int
 ) -> list[str]:
-    """What sums and counts of a class tell, where k or more came, left or changed in all."""
+    """What sums and counts of a class reveal if at least k subjects came, left or changed in all."""
     said = []
     if difference.came >= k and difference.came_class is not None:
         where = _class(con, candidate, difference.came_class - published)
@@ -116,7 +116,7 @@ def _of_the_classes(
     least: Mapping[str, int],
     published: int,
 ) -> list[str]:
-    """What an earlier and a new class tell of the subjects that are in both."""
+    """What an earlier and a new class reveal about their common subjects."""
     said = []
     if difference.small and difference.new_class is not None:
         where = _class(con, candidate, difference.new_class - published)
@@ -134,7 +134,7 @@ def _of_the_classes(
 
 
 def _class(con: duckdb.DuckDBPyConnection, candidate: Candidate, number: int) -> str:
-    """Released quasi-identifiers of a class, or its number where they are released as they are."""
+    """Released quasi-identifiers of a class, or its number if they are released unchanged."""
     staged = candidate.staged
     if number < 0:
         return "that is published already,"

@@ -1,4 +1,4 @@
-"""A release that is a folder of Parquet files: the file of its evidence, written and read as a stranger's."""
+"""A release as a folder of Parquet files: its evidence file, which is read as untrusted input."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ EVIDENCE = "_duckanon.json"
 """File of the evidence in the folder of a release; readers of Parquet pass over such names."""
 
 RECORD_MAX_BYTES = 4 * 2**20
-"""Bytes of the record of a folder, at most: ten thousand columns need a quarter of that."""
+"""Largest record of a folder in bytes: ten thousand columns need a quarter of that."""
 
 NAME = "release"
-"""What the recorded audit is called, wherever the folder is."""
+"""Name of the recorded audit, wherever the folder is."""
 
 NOT_AUDITED = ("violations", "plan", "evidence")
-"""What a report may have beside its measures, and the audit of a release on Spark has not."""
+"""Parts of a report that the audit of a release on Spark lacks."""
 
 
 @dataclass(frozen=True)
 class FolderEvidence:
-    """What the file says; of one that was read, of the right types and believed in nothing else."""
+    """Content of the evidence file; a file that was read has only its types checked."""
 
     policy: str  # as TOML
     policy_hash: str
     fingerprint: str
     records: int
-    audit: dict[str, Any]  # a report as `Report.to_json` has it
+    audit: dict[str, Any]  # a report in the form of `Report.to_json`
     information_loss: float  # per cent
-    suppressed: int  # records that were left out
+    suppressed: int  # suppressed records
     versions: dict[str, str]
-    settings: dict[str, str]  # of the session of Spark
+    settings: dict[str, str]  # of the Spark session
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, in the order of the file."""
@@ -53,7 +53,7 @@ class FolderEvidence:
 
 
 def evidence_from(text: bytes, where: str) -> FolderEvidence:
-    """Evidence that the bytes of a file state; a ReleaseError that names the file where they state none."""
+    """Evidence in the bytes of a file; a ReleaseError that names the file if they contain none."""
     try:
         found = _parsed(text)
         _check(found, _FILE, "the file")
@@ -66,12 +66,12 @@ def evidence_from(text: bytes, where: str) -> FolderEvidence:
 
 
 def reported_policy(policy: Policy) -> str:
-    """Text of a policy as the evidence states it: without the identifiers, which are not released."""
+    """Text of a policy for the evidence, without identifiers, which are not released."""
     return replace(policy, identifiers=()).to_toml()
 
 
 def not_yet(policy: Policy) -> list[str]:
-    """Options that a policy asks for and no release on Spark has so far."""
+    """Options of a policy that Spark does not support yet."""
     asked = {
         f"method = {policy.method!r}": policy.method != "auto",
         f"release = {policy.release!r}": policy.release != "table",
@@ -85,7 +85,7 @@ def not_yet(policy: Policy) -> list[str]:
 
 
 def released_type(type_text: str) -> bool:
-    """Whether a column of this type, as DuckDB writes it, can be in a release on Spark."""
+    """Whether a release on Spark can have a column of this type, given as DuckDB writes it."""
     return kind_of(type_text) != "other" or type_text == "BLOB"
 
 
@@ -103,7 +103,7 @@ def _parsed(text: bytes) -> Any:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object; of a name that stands twice, another reader may take the other value."""
+    """Return an object; raise for a repeated name, of which another reader may take the other value."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -117,7 +117,7 @@ def _no_constant(word: str) -> Any:
 
 
 def _check(value: Any, form: Mapping[str, tuple[Callable[[Any], bool], str]], what: str) -> None:
-    """Raise unless a value is an object of these names, and each has what it should."""
+    """Raise unless a value is an object with these names and valid values."""
     if not isinstance(value, dict):
         raise ValueError(f"{what} is not an object")  # noqa: TRY004 - the caller tells one kind of error
     for name in value:
@@ -133,7 +133,7 @@ def _check(value: Any, form: Mapping[str, tuple[Callable[[Any], bool], str]], wh
 
 
 def _text(value: Any) -> bool:
-    """Whether it is a text that can be written: half of a pair of UTF-16 cannot."""
+    """Whether a value is a text that can be written; half of a UTF-16 pair cannot."""
     return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
@@ -142,7 +142,7 @@ def _count(value: Any) -> bool:
 
 
 def _number(value: Any) -> bool:
-    # An integer of more digits than a float has room for is none of ours.
+    # duckanon writes no integer that exceeds the range of a float.
     return _count(value) or (isinstance(value, float) and math.isfinite(value))
 
 
@@ -184,7 +184,7 @@ _MEASURE: dict[str, tuple[Callable[[Any], bool], str]] = dict.fromkeys(
 ) | {
     "measure": _TEXT,
     "attribute": (_or_null(_text), "a text or null"),
-    # Infinity, which JSON does not know, is a text in a report.
+    # A report writes infinity as text, because JSON lacks it.
     "value": (lambda value: value in (None, "inf", "-inf", "nan") or _number(value), "a number or null"),
     "passed": (_or_null(lambda value: isinstance(value, bool)), "true, false or null"),
 }

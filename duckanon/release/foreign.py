@@ -1,8 +1,8 @@
-"""Databases that others made: opened so that nothing in them can act, and read only where rows are stored.
+"""Databases of others: opened so that nothing in them can act, and only stored rows are read.
 
-A view, and a column that is computed when it is read, is a program of whoever wrote the file: it may read
-other files, never end, or show each query something else. Rows that are stored are data. So nothing is read
-before the catalog has said that it is a table of stored rows; the catalog is asked by functions that read no
+A view and a computed column are programs of the author of the file. Such a program may read other files,
+never end, or give each query another result. Stored rows are data. So a relation is read only after the
+catalog has shown that it is a table of stored rows. The queries on the catalog use functions that read no
 relation.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _MAGIC = b"DUCK"
-"""What stands in a DuckDB database behind the first eight bytes."""
+"""Bytes of a DuckDB database after the first eight bytes."""
 
 _BACKING = re.compile(rf"FROM {SCHEMA}\.(\w+);?\s*$")
 
@@ -38,18 +38,17 @@ _YOURS = "if the file is yours, give --trust"
 def opened(
     files: Iterable[Path], *, folders: Iterable[Path] = (), trust: bool = False
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Give a connection in memory that reaches nothing but the named files, and writes to the named folders.
+    """Give a connection in memory that reaches only the named files, and writes only to the named folders.
 
-    Without the names of Python and a progress bar; no setting can be changed and no extension fetched or
-    loaded, unless the caller trusts what is read. What it spills lies in the first of the folders, or in the
-    current one, where only its owner reads it.
+    It has no Python variables and no progress bar. Settings are locked and extensions blocked, unless
+    `trust`. DuckDB spills to a private folder in the first of the folders, or in the current one.
     """
     config: dict[str, str | bool | int | float | list[str]] = {"python_enable_replacements": False}
     if not trust:
         config |= {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
     folders = list(folders)
     with contextlib.ExitStack() as stack:
-        # DuckDB writes what it spills, values of the files, for everybody's eyes.
+        # DuckDB's own folder for temporary files would let everybody read values of the files.
         spill = stack.enter_context(drafts.spill(next(iter(folders), Path())))
         if spill is not None:
             config["temp_directory"] = spill.absolute().as_posix()
@@ -65,15 +64,15 @@ def opened(
 
 
 def _reached(file: Path) -> Iterator[str]:
-    """Give the paths under which DuckDB asks for a file: as named, and behind its links; and its log."""
+    """Give the paths under which DuckDB asks for a file: its name, the target of its links, and its log."""
     for path in (file.absolute().as_posix(), os.path.realpath(file)):
         yield from (path, f"{path}.wal")
 
 
 def check_database(path: Path) -> None:
-    """Raise unless a file is a DuckDB database, which DuckDB itself would ask an extension about.
+    """Raise unless a file is a DuckDB database; for other files DuckDB would load an extension.
 
-    Its log is read with it, and must be a plain file, too.
+    The log is read with the database, and must also be a plain file.
     """
     check_log(path)
     with open_plain(path) as head:
@@ -85,10 +84,9 @@ def check_database(path: Path) -> None:
 
 
 def stored(con: duckdb.DuckDBPyConnection, target: Target, stage: str) -> Target:
-    """Table whose stored rows a name shows: behind the view of a release, its backing table.
+    """Table with the stored rows of a name: the backing table if the name is the view of a release.
 
-    The view must be as duckanon wrote it. A SourceError for another view, and for a column that is computed
-    when it is read.
+    The view must be in duckanon's own words. A SourceError for any other view and for computed columns.
     """
     is_view, definition, _, computed = _relation(con, target, stage)
     if computed:
@@ -109,11 +107,11 @@ def stored(con: duckdb.DuckDBPyConnection, target: Target, stage: str) -> Target
 
 
 def own_rows(con: duckdb.DuckDBPyConnection, relation: str, stage: str, *, of: Path | Target | None) -> str:
-    """Table of our own, as SQL text, with the rows of a relation that a Parquet file or a stored table gives.
+    """Our table, as SQL text, with copied rows of a Parquet file or of a stored table.
 
-    A SourceError where the file states of its rows what is not true of them; a view, None, states nothing.
+    A SourceError if the file states falsehoods about its rows. `of` is None for a view, which states nothing.
     """
-    # A temporary table is not seen by the cursors on which queries of a user run alone.
+    # The cursors that run a user's queries do not see temporary tables.
     table = named("memory", "main", f"{engine.workspace()}_rows")
     own_copy.copy(con, relation, table, stage, kept=True)
     lies = [] if of is None else own_copy.lies(con, of, table, stage)
@@ -123,9 +121,9 @@ def own_rows(con: duckdb.DuckDBPyConnection, relation: str, stage: str, *, of: P
 
 
 def check_metadata(con: duckdb.DuckDBPyConnection, home: str, stage: str) -> None:
-    """Raise unless what has the names of the metadata is stored rows of the types that duckanon writes.
+    """Raise unless relations with the names of the metadata are stored rows in the types of duckanon.
 
-    A column that is missing is found where it is read, and one that nobody asks for says nothing.
+    A missing column is found when it is read; an additional column has no effect.
     """
     expected = _expected()
     for name, kind, column, type_text, computed in _layout(con, home, stage):
@@ -144,7 +142,7 @@ def check_metadata(con: duckdb.DuckDBPyConnection, home: str, stage: str) -> Non
 def own_table(
     con: duckdb.DuckDBPyConnection, source: Target, room: str, stage: str
 ) -> tuple[Target, list[str]]:
-    """Copy of a stored table in a database of our own, by its schema and name, and where its file lies."""
+    """Schema and name of our copy of a stored table, and the false statements of its file."""
     table = Target(room, source.schema, source.name)
     own_copy.copy(con, relation_of(source), relation_of(table), stage, kept=True)
     lies = own_copy.lies(con, source, relation_of(table), stage)
@@ -152,7 +150,7 @@ def own_table(
 
 
 def own_metadata(con: duckdb.DuckDBPyConnection, home: str, room: str, stage: str) -> list[str]:
-    """Copy the metadata to a database of our own, after `check_metadata`; where the file lies about them."""
+    """Copy the metadata to our database after `check_metadata`; return the false statements of the file."""
     there = {name for name, *_ in _layout(con, home, stage)}
     tables = [Target(home, SCHEMA, name) for name in METADATA if name in there]
     return [lie for table in tables for lie in own_table(con, table, room, stage)[1]]

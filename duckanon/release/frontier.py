@@ -1,4 +1,9 @@
-"""EXPLAIN ... FRONTIER: what other k and t would cost, measured on a sample, without writing anything."""
+"""EXPLAIN ... FRONTIER: the cost of other k and t, measured on a sample, without writing anything.
+
+Class size and loss are those of the sample; the number of classes and the CPU seconds of the partition are
+extrapolated to the whole table. l is unchanged. A k or l that the sample cannot keep gives no row. The result
+is deterministic except for the seconds. A sample is sparser than its table, so its loss is higher.
+"""
 
 from __future__ import annotations
 
@@ -44,10 +49,10 @@ if TYPE_CHECKING:
     from duckanon.release.stages.stage import Staged
 
 SAMPLE_MAX_RECORDS = 2000
-"""Records of the sample that is partitioned for each k and t, at most."""
+"""Largest number of records of the sample, which is partitioned for each k and t."""
 
 T_FACTORS = (Fraction(1, 2), Fraction(1), Fraction(3, 2), Fraction(2), Fraction(3))
-"""Factors of t: all t of the policy are multiplied by the same one."""
+"""Factors of t; each factor multiplies all t of the policy."""
 
 FRONTIER = pa.schema(
     [
@@ -66,18 +71,18 @@ FRONTIER = pa.schema(
 
 @dataclass(frozen=True, eq=False)
 class _FrontierSample:
-    """Records: coordinates (m, d), dense codes (s, m), s thresholds; how many the table has; and more."""
+    """Sampled records: coordinates (m, d), dense codes (s, m), s thresholds, and facts about the table."""
 
     points: npt.NDArray[np.float64]
     codes: npt.NDArray[np.int64]
     thresholds: tuple[Threshold, ...]
     size: int
     cuts: Cuts | None
-    of_subjects: bool  # whether the last threshold is that k subjects are in a class
+    of_subjects: bool  # whether the last threshold asks for k subjects in a class
 
 
 class _Cell(NamedTuple):
-    """A k, the thresholds with their t, and whether both are those of the policy."""
+    """A k, the thresholds with their t, and whether both are the policy's."""
 
     k: int
     thresholds: tuple[Threshold, ...]
@@ -93,35 +98,10 @@ class _Measured(NamedTuple):
 
 
 def frontier(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> pa.Table:
-    """Expected class size, information loss and time for k and t around those of a policy.
+    """Class size, information loss in per cent and CPU seconds for k and t around the policy's.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection; only temporary tables are made, and removed.
-    source : Source
-        The query.
-    policy : Policy
-        The policy. l stays as it is.
-
-    Returns
-    -------
-    pyarrow.Table
-        Columns `FRONTIER`, ordered by k and t. ``t`` is NULL without t, and the smallest of several.
-        ``class_size`` and ``information_loss`` (per cent) are those of at most `SAMPLE_MAX_RECORDS` records;
-        ``classes`` and ``seconds`` (CPU time of the partition) are what follows for the whole table. A k or
-        l that the sample cannot have is left out.
-
-    Raises
-    ------
-    DuckanonError
-        Whatever CREATE would refuse before the partition.
-    InfeasibleError
-        The sample can have no k of the series.
-
-    Notes
-    -----
-    Deterministic except for ``seconds``. A sample is sparser than its table, so its loss is higher.
+    Columns `FRONTIER`, ordered by k and t (the least of several t, NULL without t); top of the module says
+    more. Raises what CREATE raises before the partition, and InfeasibleError without a row.
     """
     if policy.method == "full_domain":
         raise PolicyError(
@@ -145,7 +125,7 @@ def frontier(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> 
 
 
 def picture(table: pa.Table) -> str:
-    """Information loss over t, one line for each k; over k where there is no t.
+    """Chart of information loss over t with one line for each k; over k without t.
 
     Parameters
     ----------
@@ -170,7 +150,7 @@ def picture(table: pa.Table) -> str:
     rows = table.to_pylist()
     over = "k" if all(row["t"] is None for row in rows) else "t"
     written = io.StringIO()
-    # Texts stay texts, and neither names nor a date differ from run to run.
+    # Texts stay texts; names and dates do not change from run to run.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "duckanon"}):
         figure = Figure(figsize=(6.4, 4.0), layout="constrained")
         axes = figure.add_subplot(xlabel=over, ylabel="information loss, per cent")
@@ -215,7 +195,7 @@ def _sample(
 
 
 def _rows(sample: _FrontierSample, policy: Policy) -> list[tuple[object, ...]]:
-    """Measure every cell; one that the sample cannot have gives no row."""
+    """Measure every cell; a cell that the sample cannot keep gives no row."""
     records = len(sample.points)
     cells = [cell for cell in _cells(sample, policy.k) if cell.k <= records]
     part = "all" if records == sample.size else f"{records} of"
@@ -223,7 +203,7 @@ def _rows(sample: _FrontierSample, policy: Policy) -> list[tuple[object, ...]]:
     rows: list[tuple[object, ...]] = []
     with progress.step("frontier", len(cells), "cells") as step:
         if cells:
-            # Once for nothing: what is compiled at its first call is no part of the time.
+            # The first call compiles, so it is not timed.
             _measure(sample, cells[0], policy)
         for cell in cells:
             measured = _measure(sample, cell, policy)
@@ -240,7 +220,7 @@ def _rows(sample: _FrontierSample, policy: Policy) -> list[tuple[object, ...]]:
 
 
 def _cells(sample: _FrontierSample, k: int) -> list[_Cell]:
-    """Return the combinations of k and t, in their order; equal ones after the cap at 1 are one."""
+    """Return the combinations of k and t in order; t is capped at 1, and equal combinations are merged."""
     series: dict[tuple[object, ...], tuple[tuple[Threshold, ...], bool]] = {}
     for factor in T_FACTORS:
         scaled = tuple(_scaled(limit, factor) for limit in sample.thresholds)
@@ -254,7 +234,7 @@ def _cells(sample: _FrontierSample, k: int) -> list[_Cell]:
 
 
 def _of_subjects(limits: tuple[Threshold, ...], k: int) -> tuple[Threshold, ...]:
-    """Return the thresholds with another k of subjects, which is that of the last."""
+    """Return the thresholds with another k of subjects in the last threshold."""
     return (*limits[:-1], replace(limits[-1], l=Decimal(k)))
 
 
@@ -264,12 +244,12 @@ def _scaled(limit: Threshold, factor: Fraction) -> Threshold:
 
 
 def _smallest_t(limits: Sequence[Threshold]) -> float | None:
-    """Return the smallest t, None where no column has one."""
+    """Return the smallest t; None without t."""
     return min((float(limit.t) for limit in limits if limit.t is not None), default=None)
 
 
 def _measure(sample: _FrontierSample, cell: _Cell, policy: Policy) -> _Measured | None:
-    """Partition the sample as CREATE partitions a tile, or return None where a threshold is violated."""
+    """Partition the sample as CREATE partitions a tile; None if a threshold is violated."""
     asked = replace(policy, k=cell.k)
     tried = _recipes(sample, cell, asked)
     measured = [_attempt(sample, cell, asked, recipe) for recipe in tried]
@@ -278,7 +258,7 @@ def _measure(sample: _FrontierSample, cell: _Cell, policy: Policy) -> _Measured 
 
 
 def _attempt(sample: _FrontierSample, cell: _Cell, asked: Policy, recipe: Recipe) -> _Measured:
-    """Partition the sample by a recipe; the loss is infinite where a threshold is violated."""
+    """Partition the sample by a recipe; the loss is infinite if a threshold is violated."""
     begin = time.process_time()
     labels = classes_of(
         sample.points, sample.codes, asked, recipe, cell.thresholds, sample.cuts, seed=asked.seed
@@ -289,7 +269,7 @@ def _attempt(sample: _FrontierSample, cell: _Cell, asked: Policy, recipe: Recipe
 
 
 def _recipes(sample: _FrontierSample, cell: _Cell, policy: Policy) -> list[Recipe]:
-    """Return what CREATE would choose from, refined with little effort."""
+    """Return the recipes of CREATE, refined with little effort."""
     tried = candidates(sample.size, policy, cell.thresholds, columns=sample.points.shape[1])
     return [replace(recipe, effort="fast" if recipe.effort else None) for recipe in tried]
 

@@ -1,4 +1,4 @@
-"""Releases in the catalog of DuckDB: which of them a view stands for."""
+"""Releases in the catalog of DuckDB, and the views that stand for them."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ _MARK = re.compile(r"duckanon release (\d+)")
 
 @dataclass(frozen=True)
 class Published:
-    """A release that is written in a database."""
+    """A release written in a database."""
 
-    target: Target  # the view, spelled as it is in the catalog
+    target: Target  # the view, spelled as in the catalog
     release_id: int
     table: str  # backing table in schema `SCHEMA`
     records: int
     classes: int
     suppressed: int
     method: str
-    information_loss: float | None  # None where it is not told
+    information_loss: float | None  # None if it is not reported
     policy: str  # as TOML
     source_sql: str
-    source_catalog: str  # where unqualified names of the query were looked up
+    source_catalog: str  # where unqualified names of the query are looked up
     source_schema: str
 
 
 def check_writable(con: duckdb.DuckDBPyConnection, target: Target) -> None:
     """Raise unless a release can be written to the database of a view.
 
-    Not where it is read-only, temporary, internal or named like our schema, nor where a user's table has the
-    name of one of ours.
+    A database must not be read-only, temporary, internal or named like our schema. No user's table may have
+    the name of one of ours.
     """
     attached = databases(con, "catalog")
     if target.catalog not in attached:
@@ -71,10 +71,10 @@ def check_writable(con: duckdb.DuckDBPyConnection, target: Target) -> None:
 
 
 def recorded(con: duckdb.DuckDBPyConnection, target: Target) -> list[Published]:
-    """Releases that the metadata knows under a name, the newest last, whether or not they have a view still.
+    """Releases recorded under a name, the newest last, with or without an existing view.
 
-    Each has the name that its view has now (ALTER VIEW may have renamed it) or had last. Raises where the
-    metadata are of another version, or a user's table has the name of ours.
+    A release has the present name of its view (after ALTER VIEW) or the last one. Raises for metadata of
+    another version and for a user's table with the name of ours.
     """
     if target.catalog not in with_releases(con, target.catalog):
         return []
@@ -91,7 +91,7 @@ def recorded(con: duckdb.DuckDBPyConnection, target: Target) -> list[Published]:
 
 
 def check_version(release: str, version: int) -> None:
-    """Raise where the metadata of a release are of another version than this duckanon reads."""
+    """Raise if the metadata of a release are of a version that this duckanon does not read."""
     if version != SCHEMA_VERSION:
         raise ReleaseError(
             f"{release} has metadata of version {version}, and this duckanon reads version {SCHEMA_VERSION}: "
@@ -100,15 +100,15 @@ def check_version(release: str, version: int) -> None:
 
 
 def attached(con: duckdb.DuckDBPyConnection, catalog: str, schema: str) -> bool:
-    """Whether a database with a schema can be read; names are compared as DuckDB does."""
+    """Whether a database has a readable schema; names are compared as in DuckDB."""
     schemas = engine.rows(con, templates.render("catalog/databases.sql.j2:schemas"), "catalog")
     return (fold(catalog), fold(schema)) in {(fold(row[0]), fold(row[1])) for row in schemas}
 
 
 def with_releases(con: duckdb.DuckDBPyConnection, catalog: str | None = None) -> list[str]:
-    """Attached databases in which anonymized views were made, in order; an exported file is none.
+    """Attached databases with anonymized views, in order, without exported files.
 
-    Raises where, in the catalog that is asked for, a user's table has the name of ours.
+    Raises if, in the given catalog, a user's table has the name of ours.
     """
     kinds = dict(engine.rows(con, templates.render("catalog/databases.sql.j2:with_releases"), "catalog"))
     if kinds.get(catalog or "") == "other":
@@ -120,17 +120,16 @@ def with_releases(con: duckdb.DuckDBPyConnection, catalog: str | None = None) ->
 
 
 def tables(con: duckdb.DuckDBPyConnection, catalog: str) -> set[str]:
-    """Tables that our schema holds in a database: metadata, backing tables and trees."""
+    """Tables of our schema in a database: metadata, backing tables and trees."""
     query = templates.render("catalog/databases.sql.j2:tables", catalog=catalog, schema=SCHEMA, prefix="")
     return {row[0] for row in engine.rows(con, query, "catalog")}
 
 
 @contextlib.contextmanager
 def undisturbed(con: duckdb.DuckDBPyConnection, catalog: str) -> Iterator[None]:
-    """Tell of another connection that wrote releases meanwhile, where a statement fails at what is stored.
+    """Replace an error about stored releases if another connection wrote releases meanwhile.
 
-    It is told instead of the error: what is missing or not as recorded then is so because of it, and what is
-    wrong beside that the next try says.
+    Then the other connection caused the missing or unexpected rows. Any other mistake shows at the next try.
     """
     before = _stored(con, catalog)
     try:
@@ -139,9 +138,9 @@ def undisturbed(con: duckdb.DuckDBPyConnection, catalog: str) -> Iterator[None]:
         missing = isinstance(failure.__cause__, duckdb.CatalogException)
         conflict = isinstance(failure.__cause__, duckdb.TransactionException)
         if (missing or isinstance(failure, ReleaseError)) and not conflict:
-            # A release that came and went meanwhile leaves nothing else to see.
+            # A release that was made and dropped meanwhile leaves no other trace.
             disturbed = missing and _OF_OTHERS.search(str(failure)) is not None
-            # Nothing can be seen in a transaction that an error has aborted.
+            # In an aborted transaction nothing can be queried.
             with contextlib.suppress(DuckanonError):
                 disturbed = disturbed or _stored(con, catalog) != before
             if disturbed:
@@ -155,7 +154,7 @@ def _stored(con: duckdb.DuckDBPyConnection, catalog: str) -> list[tuple[int]]:
 
 
 def meanwhile(catalog: str) -> ReleaseError:
-    """Error of a statement during which another connection replaced or dropped a release that it needs."""
+    """Error of a statement whose release another connection replaced or dropped meanwhile."""
     return ReleaseError(
         f"another connection made or dropped a release in {catalog} meanwhile, so nothing was written: "
         "run the statement again"
@@ -168,22 +167,22 @@ def backing(catalog: str, table: str) -> str:
 
 
 def orphans(con: duckdb.DuckDBPyConnection, catalog: str) -> list[int]:
-    """Releases, by number, for which no view stands any more, since someone dropped it by a plain DROP VIEW.
+    """Numbers of the releases whose view someone dropped by a plain DROP VIEW.
 
-    One whose view was renamed is none, nor one that another view or a macro reads. The database has all
-    metadata tables; what others have not committed is not seen.
+    A release whose view was renamed is no orphan, nor is a release that another view or a macro reads. The
+    database has all metadata tables. Uncommitted changes of others are not seen.
     """
     query = templates.render("catalog/views.sql.j2:unmarked", catalog=catalog, metadata=METADATA)
     unmarked = [int(row[0]) for row in engine.rows(con, query, "catalog")]
     if not unmarked:
-        # As nearly always; to read what every function is costs more than the rest of the question.
+        # The usual case; reading the text of every function would cost more than the rest.
         return []
     query = templates.render("catalog/views.sql.j2:orphans", releases=unmarked)
     return [int(row[0]) for row in engine.rows(con, query, "catalog")]
 
 
 def lost(con: duckdb.DuckDBPyConnection, target: Target, releases: Sequence[Published]) -> int | None:
-    """Number of the release of an anonymized view that is not recorded under its name any more; else None."""
+    """Number of an anonymized view's release that is not recorded under the name of the view; else None."""
     there = lookup(con, target)
     marked = _MARK.fullmatch(there.comment or "") if there else None
     if there is None or marked is None:
@@ -195,12 +194,12 @@ def lost(con: duckdb.DuckDBPyConnection, target: Target, releases: Sequence[Publ
 
 
 def find(con: duckdb.DuckDBPyConnection, target: Target) -> Published | None:
-    """Release that a name stands for; None for another view in its place, even one with its mark."""
+    """Release that a name stands for; None for another view in its place, even with the release's mark."""
     return standing(con, recorded(con, target))
 
 
 def standing(con: duckdb.DuckDBPyConnection, releases: Sequence[Published]) -> Published | None:
-    """Newest of the releases recorded under a name, where its view stands as it was made."""
+    """Newest release recorded under a name if its view is as it was made; else None."""
     for published in releases[-1:]:
         if _marked(con, published) and shows(con, published):
             return published
@@ -208,19 +207,19 @@ def standing(con: duckdb.DuckDBPyConnection, releases: Sequence[Published]) -> P
 
 
 def _marked(con: duckdb.DuckDBPyConnection, published: Published) -> bool:
-    """Whether the view that has the name of a release carries its mark."""
+    """Whether the view with the name of a release has its mark."""
     there = lookup(con, published.target)
     return there is not None and there.comment == comment(published.release_id)
 
 
 def shows(con: duckdb.DuckDBPyConnection, published: Published) -> bool:
-    """Whether a view is the one of a release, whatever its name and comment say; it is not evaluated."""
+    """Whether a view shows a release, whatever its comment; the view is not evaluated."""
     names = _shown_columns(con, published)
     return bool(names) and is_release_view(con, published.target, published.table, names)
 
 
 def _shown_columns(con: duckdb.DuckDBPyConnection, published: Published) -> Sequence[str]:
-    """Columns of a view by the metadata, or by its table where someone deleted that."""
+    """Columns of a view from the metadata, or from its table if the metadata were deleted."""
     catalog, present = published.target.catalog, tables(con, published.target.catalog)
     names: Sequence[str] = ()
     if "columns" in present:
@@ -231,7 +230,7 @@ def _shown_columns(con: duckdb.DuckDBPyConnection, published: Published) -> Sequ
 
 
 def rows(con: duckdb.DuckDBPyConnection, published: Published) -> str:
-    """Rows of a release as SQL text: those of its view, or of its two tables together."""
+    """Rows of a release as SQL text: from its view, or from its two tables together."""
     released = columns(con, published)
     parts = parts_of(released)
     if len(parts) == 1:
@@ -241,9 +240,9 @@ def rows(con: duckdb.DuckDBPyConnection, published: Published) -> str:
 
 
 def is_release_view(con: duckdb.DuckDBPyConnection, view: Target, table: str, columns: Sequence[str]) -> bool:
-    """Whether a view is, to the word, the one that CREATE ANONYMIZED VIEW makes of a table.
+    """Whether the text of a view is exactly what CREATE ANONYMIZED VIEW writes for a table.
 
-    False where there is none; nothing is evaluated.
+    False without a view; the view is not evaluated.
     """
     query = templates.render(
         "relation.sql.j2:select", columns=columns, relation=named(SCHEMA, table), order=()
@@ -254,9 +253,9 @@ def is_release_view(con: duckdb.DuckDBPyConnection, view: Target, table: str, co
 
 
 def require(con: duckdb.DuckDBPyConnection, target: Target, *, whole: bool = False) -> Published:
-    """Release that a name stands for, or a ReleaseError that says there is none, or what of it is gone.
+    """Release that a name stands for; a ReleaseError says if there is none, or which part is missing.
 
-    Its table and all metadata must be there only if it is to be `whole`: without them it can be made anew.
+    With `whole` its table and all metadata must exist; otherwise the release can be made again.
     """
     releases = recorded(con, target)
     published = standing(con, releases)
@@ -280,7 +279,7 @@ def require(con: duckdb.DuckDBPyConnection, target: Target, *, whole: bool = Fal
 
 
 def absent(con: duckdb.DuckDBPyConnection, target: Target, releases: Sequence[Published]) -> ReleaseError:
-    """Error for a name under which no release stands, with those that are recorded under it."""
+    """Error for a name without a release, with the releases recorded under it."""
     without = unmarked(con, releases)
     if without is not None:
         return without
@@ -299,7 +298,7 @@ def absent(con: duckdb.DuckDBPyConnection, target: Target, releases: Sequence[Pu
 
 
 def unmarked(con: duckdb.DuckDBPyConnection, releases: Sequence[Published]) -> ReleaseError | None:
-    """Error for the view of a release that has lost its comment, and nothing else; None for any other."""
+    """Error for a release view that has lost only its comment; None for any other view."""
     for replaced in releases[-1:]:
         there = lookup(con, replaced.target)
         if there is not None and not there.comment and shows(con, replaced):
@@ -319,15 +318,15 @@ def unmarked(con: duckdb.DuckDBPyConnection, releases: Sequence[Published]) -> R
 
 
 def comment(release_id: int, ending: str = "") -> str:
-    """Mark that the view of a release carries, by which it is found under another name; see `shows`.
+    """Mark in the comment of a release view, which identifies the view after a rename; see `shows`.
 
-    A second view has another one, with the ending of its name: it stands for no release alone.
+    The mark of a second view has the ending of its name, because that view alone stands for no release.
     """
     return f"duckanon release {release_id}{ending.replace('_', ' ')}"
 
 
 def views_beside(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> list[Target]:
-    """Second views of a release, whatever their names are now; none that someone else gave their mark."""
+    """Second views of a release under their present names, without views to which someone copied the mark."""
     query = templates.render(
         "catalog/views.sql.j2:beside", catalog=catalog, comment=comment(release_id, SECOND_ENDING)
     )

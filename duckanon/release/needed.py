@@ -1,7 +1,6 @@
 """Calls of every kernel that a release may need: ``python -m duckanon.release.needed PART`` compiles them.
 
-Each part calls kernels for a few records in the way of a release, so that types of arrays are those that a
-release will ask for.
+Each part calls kernels as a release does, for a few records, so that the types of arrays are the same.
 """
 
 from __future__ import annotations
@@ -43,26 +42,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 RECORDS, SIZE, VALUES = 60, 3, 20
-"""Records, least class size, and sensitive values of the table for which kernels are called."""
+"""Records, least class size, and sensitive values of the table of the calls."""
 
 STARTS = ("k_alone", "blocks", "mdav", "mdav1", "tcloseness_first", "univariate", "forest", "anatomy")
 """All first partitions of recipes."""
 
 MANY_CLASSES = 2100
-"""So many violating classes are merged in another way than few, see `duckanon.kernels.merging.merge`."""
+"""Violating classes above which merging takes another path, see `duckanon.kernels.merging.merge`."""
 
 REBUILT_SHARE = 0.001
-"""Share of the work of a refinement: a few neighbourhoods are rebuilt."""
+"""Share of a refinement's work with which a few neighbourhoods are rebuilt."""
 
 
 def exchange() -> None:
-    """Call the kernels of the exchange, and those that rebuild neighbourhoods."""
+    """Call the kernels of the exchange, and the kernels that rebuild neighbourhoods."""
     refine(_points(2), np.arange(RECORDS) // SIZE, SIZE, share=REBUILT_SHARE)
 
 
 def rest() -> None:
-    """Call the kernels of each first partition, and of what `duckanon.kernels.compose` does next."""
-    # Of so many columns that a search looks in its widest directions only.
+    """Call the kernels of each first partition, and the next kernels of `duckanon.kernels.compose`."""
+    # With this many columns a search uses only its widest directions.
     points = _points(2 * DIRECTIONS)
     for start in STARTS:
         _start(start, points)
@@ -72,7 +71,7 @@ def rest() -> None:
 
 
 def more() -> None:
-    """Call what some releases need: of many records, with p % or suppression, generalized, and streams."""
+    """Call kernels of special releases: many records, p %, suppression, generalization, streams."""
     points = _points(2)
     bounds_of([points[:, 0]], [points[:, 1]], [SIZE])
     dominated = np.tile([100.0, 3, 2, 0, 0, 0], (RECORDS, 1, 1))
@@ -86,11 +85,11 @@ def more() -> None:
 
 
 PARTS: dict[str, Callable[[], None]] = {"exchange": exchange, "rest": rest, "more": more}
-"""Parts that take about as long, by name."""
+"""Parts of about equal duration, by name."""
 
 
 def _start(start: str, points: np.ndarray[Any, np.dtype[np.float64]]) -> None:
-    """Make a first partition, and the other one that `k_alone` is combined with."""
+    """Make a first partition, and the partition that `k_alone` is combined with."""
     if start == "k_alone":
         forest(points, SIZE, largest=MDAV_MAX_RECORDS)
     if start == "univariate":
@@ -103,7 +102,7 @@ def _start(start: str, points: np.ndarray[Any, np.dtype[np.float64]]) -> None:
 
 
 def _merge(points: np.ndarray[Any, np.dtype[np.float64]]) -> None:
-    """Merge classes, of which each has one value only."""
+    """Merge classes with a single value each."""
     labels = np.arange(len(points)) // SIZE
     codes = labels[None, :] % VALUES
     thresholds = [Threshold(reference(np.bincount(codes[0]), "ordered"), t=Decimal("0.1"))]
@@ -111,7 +110,7 @@ def _merge(points: np.ndarray[Any, np.dtype[np.float64]]) -> None:
 
 
 def _generalize() -> None:
-    """Ask of a table in which two rows become one whether it keeps a threshold, and what can be kept."""
+    """Check a table of two generalizable rows against a threshold, and find what can be kept."""
     numbers = np.arange(RECORDS)
     codes, tree = (numbers % 2).astype(np.int32)[:, None], np.array([[0, 1], [0, 0]])
     values = values_of(numbers, numbers % VALUES, RECORDS)

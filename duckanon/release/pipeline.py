@@ -1,4 +1,4 @@
-"""The pipeline: from a query and a policy to an audited release, to be read from top to bottom.
+"""The pipeline: from a query and a policy to an audited release, in reading order.
 
 stage → embed → limit → bucket → partition → repair → protect → recode → audit → advise → publish
 """
@@ -53,9 +53,9 @@ def candidate_of(
     keep_source: bool = False,
     advice: bool = True,
 ) -> Iterator[Candidate]:
-    """Give an audited release of a query in temporary tables, which are gone after the block.
+    """Give an audited release of a query in temporary tables, which are dropped after the block.
 
-    The source must have the columns that it was `drawn` with; `keep_source` keeps its rows, too.
+    The source must have the columns `drawn`; `keep_source` also keeps the rows of the source.
     """
     with engine.temporary(con) as workspace:
         staged: Staged = stage(con, query, policy, workspace, drawn=drawn, keep_source=keep_source)
@@ -72,9 +72,9 @@ def candidate_of(
 def protected(
     con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, limits: Limits, policy: Policy
 ) -> Way:
-    """The way of least loss, its classes merged until they keep the p % rule.
+    """The way of least loss, with classes merged until they keep the p % rule.
 
-    Where the records that suppression left cannot keep it, nothing is suppressed.
+    If the records left by suppression cannot keep the rule, nothing is suppressed.
     """
     way = least_loss(con, staged, embedded, limits, policy)
     try:
@@ -92,9 +92,9 @@ def protected(
 def least_loss(
     con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, limits: Limits, policy: Policy
 ) -> Way:
-    """The way whose classes lose least: the policy itself, or another one with the same guarantee.
+    """The way whose classes lose least: the policy itself, or another policy with the same guarantee.
 
-    Every other way costs as much as the first; none begins when the time for refinement is over.
+    Every other way costs as much as the first. No way begins after the time for refinement.
     """
     least = one_way(con, staged, embedded, limits, policy)
     tried = [least]
@@ -105,7 +105,7 @@ def least_loss(
             try:
                 found = one_way(con, staged, embedded, limits, other)
             except PolicyError:
-                # Its method cannot do what is asked.
+                # Its method cannot keep the policy.
                 continue
             tried.append(found)
             if loses_less(found, least, staged):
@@ -116,7 +116,7 @@ def least_loss(
 def one_way(
     con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, limits: Limits, policy: Policy
 ) -> Way:
-    """The classes that a policy leads to, which keep k, l and t."""
+    """The classes of a policy, which keep k, l and t."""
     tiles: Tiles = bucket(con, staged, embedded, limits, policy)
     with interrupts.cleanup(con, lambda: drop_tiles(con, tiles)):
         partitioned: Partitioned = partition(con, staged, embedded, limits, tiles, policy)

@@ -1,4 +1,4 @@
-"""Make the machine code that the package brings along: ``python -m duckanon.release.prepare``."""
+"""Make the machine code of the package: ``python -m duckanon.release.prepare``."""
 
 from __future__ import annotations
 
@@ -32,18 +32,10 @@ if TYPE_CHECKING:
 
 
 def prepare(folder: Path) -> int:
-    """Compile kernels for the processors of `prepared`, into a folder that is new or replaced.
+    """Compile kernels for the processors of `prepared` into a folder; return the number of signatures.
 
-    Parameters
-    ----------
-    folder : Path
-        Where the machine code is to be. What was there is gone if all went well, and else as it was.
-
-    Returns
-    -------
-    int
-        The compiled functions that Python calls, each counted for each of its types of arguments. It
-        takes one to two minutes of CPU. Numba keeps to the folder's cache from then on, in this process.
+    Takes one to two minutes of CPU. An existing folder is replaced on success only. From then on this process
+    uses the folder's cache of numba.
     """
     if others := settings():
         raise SystemExit(
@@ -53,7 +45,7 @@ def prepare(folder: Path) -> int:
         raise SystemExit(
             f"{folder} is no folder of machine code, and would be replaced: name a new one in {VARIABLE}"
         )
-    # Told before anything is compiled: sources that change meanwhile are others.
+    # Noted before compiling, because the sources may change meanwhile.
     made_for = here(processor := processor_of(system()))
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as place:
@@ -70,9 +62,9 @@ def prepare(folder: Path) -> int:
 
 
 def _compile(cache: Path, processor: str) -> None:
-    """Compile all parts at a time, into a cache of numba's."""
+    """Compile all parts at the same time into a cache of numba."""
     told = {"NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": "", "NUMBA_DISABLE_INTEL_SVML": "1"}
-    # Python finds modules as here, and never in the folder that somebody happens to be in.
+    # Subprocesses get our module path without the current folder.
     path = os.pathsep.join(filter(None, sys.path))
     own = {**os.environ, **told, "NUMBA_CACHE_DIR": str(cache), VARIABLE: "", "PYTHONPATH": path}
     command = [sys.executable, "-P", "-m", "duckanon.release.needed"]
@@ -87,7 +79,7 @@ def _compile(cache: Path, processor: str) -> None:
 
 
 def _gather(cache: Path, made: Path) -> int:
-    """Keep what is called from Python; what only compiled code calls is in there."""
+    """Keep functions called from Python, which contain functions called by compiled code only."""
     os.environ["NUMBA_CACHE_DIR"] = str(cache)
     keep = importlib.import_module("duckanon.kernels.machine_code").keep
     return sum(keep(kernel.py_func, made) for kernel in _called_from_python())
@@ -103,7 +95,7 @@ def _called_from_python() -> Iterator[Kernel]:
 
 
 def main() -> int:
-    """Make machine code in the package, or in the folder that the environment names."""
+    """Make machine code in the package, or in the folder given by the environment."""
     folder = Path(os.environ.get(VARIABLE) or FOLDER)
     count = prepare(folder)
     size = sum(file.stat().st_size for file in folder.iterdir())

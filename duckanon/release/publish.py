@@ -1,4 +1,7 @@
-"""Publish: the audited candidate becomes a table, a view and its metadata, in one transaction."""
+"""Publish: the audited candidate becomes a table, a view and its metadata, in one transaction.
+
+The rows are written in the order of their values.
+"""
 
 from __future__ import annotations
 
@@ -34,21 +37,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ready:
-    """A table that passed its audit, and what is recorded of it."""
+    """A table that passed its audit, and its facts for the metadata."""
 
-    candidate: Candidate  # what it was made from, the whole of it or its newest records
+    candidate: Candidate  # source of the table: all of it, or its newest records
     table: str  # temporary table of the released columns
     records: int
     classes: int
     suppressed: int
-    information_loss: float | None  # None where it is not told
+    information_loss: float | None  # None if it is not reported
     report: Report
     sensitive: tuple[Attribute, ...]  # with their thresholds
     mode: str = "full"  # or append
 
 
 def ready(candidate: Candidate) -> Ready:
-    """Candidate as what is published, the whole of it."""
+    """The whole candidate in publishable form."""
     return Ready(
         candidate,
         candidate.table,
@@ -70,12 +73,10 @@ def publish(
     persons: Persons | None,
     refreshed: Published | None = None,
 ) -> int:
-    """Number of the release that a view stands for from now on, instead of an older one. O(n log n).
+    """Publish a release under the name of a view, instead of an older one; return its number. O(n log n).
 
-    The rows are written in the order of their values. `persons`, who is in which class, are kept to compare
-    later releases with. Inside an open transaction the writes join it; otherwise they are one of their own,
-    all of them or none. A ReleaseError where the view that is `refreshed` is gone by now, or has another
-    policy or query.
+    The writes join an open transaction, else they have their own. `persons` are kept for later comparisons. A
+    ReleaseError if the `refreshed` view is gone, or has another policy or query.
     """
     with transaction(con):
         if refreshed is not None:
@@ -103,7 +104,7 @@ def publish(
 def forget(con: duckdb.DuckDBPyConnection, home: str, release_id: int) -> None:
     """Remove the tables and metadata of a release; the caller owns the transaction and the view.
 
-    What is kept to compare later releases with stays; see `successive.forget`.
+    Records for the comparison with later releases stay; see `successive.forget`.
     """
     pattern = re.compile(rf"release_{release_id}({SECOND_ENDING})?|tree_{release_id}_\d+")
     tables = sorted(table for table in metadata.tables(con, home) if pattern.fullmatch(table))
@@ -114,7 +115,7 @@ def forget(con: duckdb.DuckDBPyConnection, home: str, release_id: int) -> None:
 
 
 def forget_orphans(con: duckdb.DuckDBPyConnection, home: str) -> None:
-    """Remove the releases for which no view stands any more; the caller owns the transaction.
+    """Remove all releases without a view; the caller owns the transaction.
 
     A metadata table that someone has dropped is made again, empty.
     """
@@ -201,7 +202,7 @@ def _record(
         version=version("duckanon"),
         policy=candidate.policy.to_toml(),
         source_sql=source.query,
-        # The database of the view may have another name tomorrow: its file is copied, renamed or attached.
+        # The database of the view may get another name: its file may be copied, renamed or attached.
         source_catalog=None if source.catalog == target.catalog else source.catalog,
         source_schema=source.schema,
         sources=drawn_columns(con, candidate.staged),
@@ -219,7 +220,7 @@ def _columns(
         {
             "name": field.name,
             "role": field.attribute.role.value,
-            # The released type: a range or a set is no number any more, an ENUM is text.
+            # The released type: a range or a set is no number, and an ENUM is text.
             "type": released[field.name],
             "recode": field.recode,
             "distance": field.attribute.distance,

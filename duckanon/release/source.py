@@ -1,4 +1,4 @@
-"""Source: a query, and the place where its unqualified names are looked up."""
+"""Source: a query, and the database and schema in which its unqualified names are looked up."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Source:
-    """A query and the place where its unqualified names are looked up."""
+    """A query, and the database and schema in which its unqualified names are looked up."""
 
     query: str
     catalog: str
     schema: str
-    drawn: Drawn | None = None  # columns that it has to have, where a view was made from it before
+    drawn: Drawn | None = None  # columns that the source must have, if a view was made from it before
 
 
 @contextlib.contextmanager
 def names_of(con: duckdb.DuckDBPyConnection, source: Source) -> Iterator[None]:
-    """Look up unqualified names where the source was written, then where the caller is again."""
+    """Look up unqualified names where the source was written; afterwards where the caller is."""
     catalog, schema, before = engine.rows(con, templates.render("session.sql.j2:current"), "catalog")[0]
     if (catalog, schema) == (source.catalog, source.schema):
         yield

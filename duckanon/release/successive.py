@@ -1,9 +1,9 @@
-"""Successive releases: what a new release and an earlier one say together about fewer than k subjects.
+"""Successive releases: what a new release and an earlier one together reveal about fewer than k subjects.
 
-Kept of a release, in the database of its view, is who was in which class and which sensitive values a class
-had: digests and numbers, never a value of a row. A change of the rows is seen by them twice: in the classes,
-where two classes share too few subjects or too few sensitive values (m-invariance: Xiao and Tao, SIGMOD
-2007), and in the whole, since a mean is a sum, and the difference of two sums tells of whoever came or left.
+For each release the database of its view keeps the subjects of each class and the sensitive values of each
+class. These are digests and numbers, never values of rows. A change of rows is checked twice. In classes: two
+classes may share too few subjects or too few sensitive values (m-invariance: Xiao and Tao, SIGMOD 2007). In
+the whole: a mean is a sum, and the difference of two sums reveals the subjects that came or left.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 C = TypeVar("C", "Field", "Attribute")
 
 ANY_SOURCE = "*"
-"""Source of a release whose query names no table and no file: it may be any."""
+"""Source of a release whose query names no table and no file, so that it may be any source."""
 
 HISTORY = "history"
-"""Table, in schema `metadata.SCHEMA`, of the releases of which something is kept: a row a `Kept`."""
+"""Table, in schema `metadata.SCHEMA`, with one row for each `Kept` release."""
 
 HISTORY_COLUMNS = (
     *(("release_id", "INTEGER"), ("lineage", "INTEGER"), ("made_at", "TIMESTAMP"), ("view_name", "VARCHAR")),
@@ -56,15 +56,15 @@ HISTORY_COLUMNS = (
 
 
 DIGESTED_VALUE_RECORDS = 4
-"""Records a value, at least, where the digests of values are looked up."""
+"""Least number of records for each value from which digests are computed by value."""
 
 DIGESTS = 4
-"""Version of the digests of what is kept; a history of another version is refused."""
+"""Version of the recorded digests; a history of another version is refused."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A release of which it is kept who was in which class."""
+    """A release whose class memberships were recorded."""
 
     release_id: int
     lineage: int  # number of the first release of its view
@@ -72,9 +72,9 @@ class Kept:
     view_name: str
     mode: str  # full or append
     k: int
-    basis: str  # columns by which its subjects are known, with their types
-    columns: str  # that it releases, likewise
-    sources: Sequence[str]  # tables that its query reads
+    basis: str  # columns that identify its subjects, with their types
+    columns: str  # released columns, with their types
+    sources: Sequence[str]  # tables of its query
     salt: str  # of the digests; one for a database
 
     def __str__(self) -> str:
@@ -84,7 +84,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Persons:
-    """Who is in which class of a candidate, in temporary tables, and by what it is known."""
+    """Class memberships of a candidate in temporary tables, and the columns that identify subjects."""
 
     persons: str  # temporary table (who, class, records, what)
     sensitive: str  # temporary table (class, attribute, value, records)
@@ -93,20 +93,20 @@ class Persons:
     sources: tuple[str, ...]
     salt: str
     k: int
-    by_subject: bool  # else each record is a subject, known by all that is released of it
-    least: tuple[tuple[str, int], ...]  # of common values, by sensitive column
-    compared: tuple[tuple[int, datetime], ...]  # releases that were kept when it was compared with them
-    published: int = 0  # classes, the first of them, that were published before and stay
+    by_subject: bool  # else each record is a subject, identified by its released values
+    least: tuple[tuple[str, int], ...]  # required common values, by sensitive column
+    compared: tuple[tuple[int, datetime], ...]  # releases that were kept at the comparison
+    published: int = 0  # number of first classes that were published before and stay
 
 
 def kept(con: duckdb.DuckDBPyConnection, catalog: str) -> list[Kept]:
-    """Releases in a database of which it is kept who was in which class, the oldest first."""
+    """Releases in a database whose class memberships were recorded, the oldest first."""
     there = metadata.tables(con, catalog)
     return [one for one in _history(con, catalog, there) or [] if {*tables_of(one.release_id)} <= there]
 
 
 def _history(con: duckdb.DuckDBPyConnection, catalog: str, there: set[str]) -> list[Kept] | None:
-    """Return what the history of a database says, without lines that someone emptied; None if not ours."""
+    """Return the history of a database without emptied lines; None if the table is not ours."""
     if HISTORY not in there:
         return []
     if tuple(columns_of(con, metadata.backing(catalog, HISTORY), STAGE)) != HISTORY_COLUMNS:
@@ -123,14 +123,14 @@ def _history(con: duckdb.DuckDBPyConnection, catalog: str, there: set[str]) -> l
 
 
 def tables_of(release_id: int) -> tuple[str, str]:
-    """Tables, in schema `metadata.SCHEMA`, of what is kept of a release."""
+    """Tables, in schema `metadata.SCHEMA`, of the class memberships of a release."""
     return f"persons_{release_id}", f"values_{release_id}"
 
 
 def persons_of(
     con: duckdb.DuckDBPyConnection, candidate: Candidate, source: Source, earlier: Sequence[Kept]
 ) -> Persons:
-    """Who is in which class of a candidate. O(n), an MD5 a record and sensitive value.
+    """Class memberships of a candidate. O(n), one MD5 for each record and sensitive value.
 
     Names are looked up where the source was written.
     """
@@ -150,7 +150,7 @@ def persons_of(
     engine.run(con, values, STAGE)
     least = tuple((field.name, max(2, math.ceil(field.attribute.l or 0))) for field in staged.sensitive)
     sources = _sources(con, source.query)
-    # Digests of two releases can be compared where they are of the same columns.
+    # Digests of two releases are comparable if they cover the same columns.
     columns = listed(con, released)
     basis = (
         basis_of(con, staged.subject_columns)
@@ -163,14 +163,14 @@ def persons_of(
 
 
 def _compared(earlier: Sequence[Kept]) -> tuple[tuple[int, datetime], ...]:
-    """Releases by number and time: the number of one that was dropped is used again."""
+    """Releases by number and time, because numbers of dropped releases are reused."""
     return tuple((one.release_id, one.made_at) for one in earlier)
 
 
 def _persons(
     con: duckdb.DuckDBPyConnection, candidate: Candidate, released: Sequence[Field], *, salt: str
 ) -> str:
-    """Make the table of who is in which class, see successive/persons.sql.j2."""
+    """Make the table of class memberships, see successive/persons.sql.j2."""
     staged, subject = candidate.staged, bool(candidate.policy.subject)
     persons, digests = f"{staged.workspace}_persons", f"{staged.workspace}_digests"
     statement = templates.render(
@@ -196,39 +196,39 @@ def _persons(
 
 
 def _domain(staged: Staged, embedded: Embedded, field: Field) -> str | None:
-    """Table of the values of a column, where a digest of each value costs less than one a record.
+    """Table of the values of a column, if digests by value cost less than digests by record; else None.
 
-    Values that are one there have one digest, unless they are of a kind that is not known.
+    Equal values have one digest, so columns of unknown types, whose equality is unknown, are excluded.
     """
     few = len(embedded.counts[field.column]) < staged.size // DIGESTED_VALUE_RECORDS
     return embedded.domains[field.column] if few and field.kind != "other" else None
 
 
 def in_order(columns: Iterable[C]) -> list[C]:
-    """Columns by name, so that their order in a source does not count."""
+    """Columns by name, so that the order in the source has no effect."""
     return sorted(columns, key=lambda one: fold(one.name))
 
 
 def basis_of(con: duckdb.DuckDBPyConnection, subject_columns: Sequence[SubjectColumn]) -> str:
-    """Columns by which subjects are known."""
+    """Columns that identify subjects."""
     return f"subject: {listed(con, subject_columns)}"
 
 
 def listed(con: duckdb.DuckDBPyConnection, columns: Iterable[SubjectColumn | Field]) -> str:
-    """Columns with their types, as far as the same value has another text in another type or session."""
+    """Columns with their types, if equal values have other texts in another type or session."""
     zone = engine.rows(con, templates.render("successive/kept.sql.j2:zone"), STAGE)[0][0]
     return ", ".join(f"{fold(one.name)} {_type(one, zone)}" for one in columns)
 
 
 def _type(one: SubjectColumn | Field, zone: str) -> str:
     alike = {"text": "VARCHAR", "integer": "INTEGER"}.get(one.kind, one.type)
-    # The text of an instant alone is that of UTC.
+    # Only the text of a plain instant is always in UTC.
     nested = one.type != "TIMESTAMP WITH TIME ZONE" and re.search("TIMESTAMP WITH TIME|TIMESTAMPTZ", alike)
     return f"{alike} in {zone}" if nested else alike
 
 
 def _sources(con: duckdb.DuckDBPyConnection, query: str) -> tuple[str, ...]:
-    """Tables without their schemas, views followed, and files of a query; `ANY_SOURCE` if it names none."""
+    """Tables (without schema, behind views) and files of a query; `ANY_SOURCE` if it names none."""
     try:
         names = con.get_table_names(query)
     except duckdb.Error:
@@ -239,7 +239,7 @@ def _sources(con: duckdb.DuckDBPyConnection, query: str) -> tuple[str, ...]:
 
 
 def _files(text: str) -> list[str]:
-    """Return the files of this machine that a text names, by a pattern, too."""
+    """Return the local files that a text names, possibly by a pattern."""
     try:
         return glob.glob(text, recursive=True)
     except (OSError, ValueError):
@@ -247,7 +247,7 @@ def _files(text: str) -> list[str]:
 
 
 def _same_source(one: Kept, persons: Persons) -> bool:
-    """Whether two releases may be of the same rows."""
+    """Whether two releases may have the same source rows."""
     return ANY_SOURCE in {*one.sources, *persons.sources} or bool({*one.sources} & {*persons.sources})
 
 
@@ -259,7 +259,7 @@ def compared(
     earlier: Sequence[Kept],
     on_intersection: Intersection,
 ) -> Candidate:
-    """The candidate with warnings of what it and earlier releases say together about fewer than k subjects.
+    """The candidate with warnings of what it and earlier releases reveal about fewer than k subjects.
 
     With ``on_intersection = 'error'`` a ReleaseError instead, and nothing is released.
     """
@@ -277,10 +277,10 @@ def told(
     persons: Persons,
     earlier: Sequence[Kept],
 ) -> tuple[str, ...]:
-    """What a candidate and earlier releases say together about fewer than k subjects; empty if nothing.
+    """What a candidate and earlier releases reveal about fewer than k subjects; empty if nothing.
 
-    Compared are all releases of the view that it replaces, and those of others that read the same tables. Of
-    those that know their subjects by other columns it is told that this cannot be. O(n log n) for each.
+    Compares all releases of the replaced view, and releases of other views over the same tables. A release
+    with other subject columns cannot be compared, and a sentence says so. O(n log n) for each.
     """
     catalog, replaced = target.catalog, metadata.recorded(con, target)
     lineages = _lineages(earlier, replaced)
@@ -297,7 +297,7 @@ def told(
         if not (same_view or _same_source(one, persons)):
             continue
         if one.basis != persons.basis:
-            # A report is given away: which columns these are is not told, for they may be dropped.
+            # A report may be passed on. The subject columns may be dropped columns, so they are not named.
             texts.append(
                 f"{one} knows its subjects by other columns or types than this one: what both say together "
                 "is not known"
@@ -323,7 +323,7 @@ def _finding(
     *,
     same_view: bool,
 ) -> str | None:
-    """What a candidate and an earlier release say together about fewer than k subjects, if anything."""
+    """What a candidate and one earlier release reveal about fewer than k subjects, if anything."""
     k = max(persons.k, one.k)
     difference = compare(con, catalog, persons, one)
     said = sentences(
@@ -346,13 +346,13 @@ def _finding(
 
 
 def _way_out(persons: Persons) -> str:
-    """Return how a view is made anew so that it tells nothing beside what it was."""
+    """Return how to make a view again so that it reveals nothing beside its earlier release."""
     way = "REFRESH ... WITH (mode = 'append') leaves published classes as they are"
     return way if persons.by_subject else f"with subject = (...), {way}"
 
 
 def compare(con: duckdb.DuckDBPyConnection, catalog: str, persons: Persons, one: Kept) -> Difference:
-    """Difference of a candidate and an earlier release that knows its subjects by the same columns."""
+    """Difference of a candidate and an earlier release with the same subject columns."""
     query = templates.render(
         "successive/compare.sql.j2",
         catalog=catalog,
@@ -377,9 +377,9 @@ def keep(
     *,
     mode: str,
 ) -> None:
-    """Keep of a release who is in which class; whoever calls owns the transaction.
+    """Record the class memberships of a release; the caller owns the transaction.
 
-    A ReleaseError where another release came between the comparison and this.
+    A ReleaseError if another release was recorded after the comparison.
     """
     catalog, earlier = target.catalog, kept(con, target.catalog)
     if persons.compared != _compared(earlier):
@@ -405,16 +405,15 @@ def keep(
 
 
 def waits(con: duckdb.DuckDBPyConnection, catalog: str, release: Kept) -> None:
-    """Mark a release as one that is appended to, where nothing could be appended yet."""
+    """Mark a release as appended, although nothing could be appended yet."""
     if release.mode != "append":
         _run(con, "successive/kept.sql.j2:waits", catalog=catalog, release_id=release.release_id)
 
 
 def forget(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> None:
-    """Remove what is kept of all releases of the view of a release, unless another of them stands.
+    """Remove the records of all releases of a release's view, unless another release of the view stands.
 
-    Of one that was replaced an audit may be left, which another connection recorded meanwhile. Whoever calls
-    owns the transaction.
+    The caller owns the transaction. A replaced release may still have an audit by another connection.
     """
     there = metadata.tables(con, catalog)
     history = _history(con, catalog, there)

@@ -1,4 +1,7 @@
-"""The tables of a release, two with ``release = 'anatomy'``, and the rows that an audit reads of them."""
+"""The tables of a release (two with ``release = 'anatomy'``), and their rows in the form of an audit.
+
+Two tables are joined by class, in the order of both, so that the rows reveal no more than the tables.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,12 @@ if TYPE_CHECKING:
     Columns = Sequence[tuple[str, str]]
 
 SECOND_ENDING = "_sensitive"
-"""What the name of a second table or file ends in."""
+"""Ending of the name of a second table or file."""
 
 
 @dataclass(frozen=True)
 class Released:
-    """A column of a release, as the metadata have it."""
+    """A column of a release in the metadata."""
 
     name: str
     role: str
@@ -34,7 +37,7 @@ class Released:
 
 @dataclass(frozen=True)
 class Part:
-    """A table of a release: the columns that it shows, and what its name has behind that of the view."""
+    """A table of a release: its columns, and the ending of its name after the name of the view."""
 
     ending: str
     columns: tuple[str, ...]
@@ -49,7 +52,7 @@ class Part:
 
 
 def parts_of(columns: Sequence[Released]) -> tuple[Part, ...]:
-    """The tables of a release, that of the quasi-identifiers first."""
+    """The tables of a release, with the table of the quasi-identifiers first."""
     names = tuple(column.name for column in columns)
     held = sensitive_of(columns)
     if not held:
@@ -59,29 +62,17 @@ def parts_of(columns: Sequence[Released]) -> tuple[Part, ...]:
 
 
 def sensitive_of(columns: Sequence[Released]) -> tuple[str, ...]:
-    """Columns that are in the second table; none where there is one table only."""
+    """Columns of the second table; none if there is only one table."""
     if not any(column.recode == "anatomy" for column in columns):
         return ()
     return tuple(column.name for column in columns if column.role == Role.SENSITIVE.value)
 
 
 def whole(relations: Sequence[str], columns: Columns, sensitive: Sequence[str]) -> str:
-    """Rows of a release, one a record, as what stands after FROM.
+    """Rows of a release, one a record, as SQL text after FROM. O(n log n) for two tables.
 
-    Parameters
-    ----------
-    relations : sequence of str
-        The tables of `parts_of`, as SQL text.
-    columns : sequence of (str, str)
-        Names and types of the columns of the release; those of a single table are not looked at.
-    sensitive : sequence of str
-        `sensitive_of` these columns.
-
-    Returns
-    -------
-    str
-        Of two tables a query that puts the values of each class beside its persons, in the order of both, so
-        that it tells no more than they do. O(n log n).
+    `relations` are the tables of `parts_of`; `columns` are names and types, unused for a single table;
+    `sensitive` are the columns of `sensitive_of`.
     """
     if len(relations) == 1:
         return relations[0]
@@ -101,10 +92,9 @@ def whole(relations: Sequence[str], columns: Columns, sensitive: Sequence[str]) 
 def read(
     con: duckdb.DuckDBPyConnection, relations: Sequence[str], columns: Sequence[Released], stage: str
 ) -> str:
-    """Rows of a release, as `whole` gives them, of tables that a connection sees.
+    """Rows of a release, as of `whole`, from tables that a connection sees.
 
-    SourceError where one of two tables has other columns than those that were released: an audit of the rows
-    would not see them.
+    SourceError if a table has other columns than those released, because an audit would not see them.
     """
     if len(relations) == 1:
         return relations[0]
@@ -123,9 +113,9 @@ def read(
 
 
 def together(con: duckdb.DuckDBPyConnection, first: str, second: str, stage: str) -> str:
-    """Rows of a release, as `whole` gives them, of two tables that nobody has a record of.
+    """Rows of a release, as of `whole`, from two tables without metadata.
 
-    SourceError where they are none: both have the class, and the second one values and their count.
+    SourceError unless both have the class, and the second one values and their count.
     """
     persons, values = columns_of(con, first, stage), columns_of(con, second, stage)
     held = _checked(values, dict(persons), stage)
@@ -133,7 +123,7 @@ def together(con: duckdb.DuckDBPyConnection, first: str, second: str, stage: str
 
 
 def _checked(values: Columns, persons: Mapping[str, str], stage: str) -> dict[str, str]:
-    """Return name and type of the sensitive columns of a second table, beside those of the first."""
+    """Return names and types of the sensitive columns of a second table; raise without class and count."""
     types = dict(values)
     if types.get(CLASS, "") != persons.get(CLASS) or types.get(RECORDS) != "BIGINT":
         told = ", ".join(f"{name!r} {kind}" for name, kind in values)

@@ -1,4 +1,4 @@
-"""Unpublished: rows of a release that is written nowhere, and for its owner the class of each source row."""
+"""Unpublished releases: their rows without a view, and for the owner the class of each source row."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 def released_rows(
     con: duckdb.DuckDBPyConnection, query: str, policy: Policy, *, plain: bool = False
 ) -> Handover:
-    """Rows of a release that is not written anywhere; they are what its audit passed, types and values.
+    """Rows of a release without a view: the audited rows, types and values, in the order of their values.
 
-    In the order of their values; `plain` uses the types that Arrow users know, where they hold every column.
+    `plain` prefers types that Arrow users know, if these hold every column.
     """
     if policy.release == "anatomy":
         raise PolicyError(
@@ -45,11 +45,10 @@ def released_rows(
 
 
 def equivalence_classes(con: duckdb.DuckDBPyConnection, query: str, policy: Policy) -> Handover:
-    """Source rows with the class each is released in; for the owner of the data, not for release.
+    """Source rows with the class of each; for the owner of the data, not for release.
 
-    All columns, in the order of the source. ``class_id`` numbers the equivalence classes of the release,
-    records with equal released quasi-identifiers, from 0 in the order of these values; NULL where a row is
-    not released.
+    All columns, in the order of the source. ``class_id`` numbers the equivalence classes of the release from
+    0 in the order of their released values; NULL if a row is not released.
     """
     with _told(con, query, policy, "recode/placed.sql.j2:classes") as relation:
         return handed_over(con, relation)
@@ -58,9 +57,9 @@ def equivalence_classes(con: duckdb.DuckDBPyConnection, query: str, policy: Poli
 def owners_copy(
     con: duckdb.DuckDBPyConnection, query: str, policy: Policy
 ) -> contextlib.AbstractContextManager[str]:
-    """Give a temporary table of the source's columns, quasi-identifiers as released; for the owner alone.
+    """Give a temporary table of the source with released quasi-identifiers; for the owner alone.
 
-    PolicyError where nobody knows any more whose a released value was.
+    PolicyError if released values cannot be assigned to source rows.
     """
     if policy.release != "table":
         raise PolicyError(
@@ -71,10 +70,10 @@ def owners_copy(
 
 @contextlib.contextmanager
 def _told(con: duckdb.DuckDBPyConnection, query: str, policy: Policy, template: str) -> Iterator[str]:
-    """Give a temporary table that tells the rows of the source their classes.
+    """Give a temporary table of the source rows and their classes.
 
-    The release is made from the columns that it has: an identifier beside them would number the records
-    otherwise, and records that tie would go to other classes.
+    The release uses only its own columns. A further identifier would change record numbers, and tied records
+    would change classes.
     """
     with candidate_of(con, query, policy, keep_source=True, advice=False) as candidate:
         staged = candidate.staged

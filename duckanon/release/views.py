@@ -53,21 +53,21 @@ class Release:
     report : Report
         Audit of the released columns.
     policy : Policy
-        The policy it keeps.
+        Policy that the release keeps.
     classes, records, suppressed : int
         Equivalence classes, released records, records left out.
     method : str
-        Method that made the partition.
+        Method of the partition.
     information_loss : float or None
-        IL = 100 SSE / SST over the embedded quasi-identifiers, in per cent, to three digits; None under
-        ``p_percent``, which more than the class means would break.
+        IL = 100 SSE / SST over the embedded quasi-identifiers, in per cent, to three digits. None with
+        ``p_percent``, because IL and the class means together could break the rule.
     effect : tuple of Effect
-        What changed in each quasi-identifier; empty where it was not asked for.
+        Changes of each quasi-identifier; empty unless requested.
     since : Since or None
-        With mode 'append': subjects of the source that wait, have changed since they were released, or are
-        gone from it.
+        With mode 'append': numbers of subjects that wait, that changed since their release, or that the
+        source no longer has.
     waits : str or None
-        Why they wait where they are k and more.
+        Why k or more subjects wait.
     """
 
     name: str
@@ -92,12 +92,12 @@ class Release:
         )
 
     def __str__(self) -> str:
-        """What was released, and its report, for a reader."""
+        """Summary of the release, and its report, for a reader."""
         effect = "\n\n" + effect_text(self.effect) if self.effect else ""
         return f"released {legible(self.name)}: {self._figures}\n\n{self.report}{effect}"
 
     def _repr_html_(self) -> str:
-        """What was released, and its report, as HTML for a notebook."""
+        """Summary of the release, and its report, as HTML for a notebook."""
         return f"<p>Released: {html.escape(self._figures)}</p>{self.report._repr_html_()}"
 
 
@@ -112,11 +112,10 @@ def create(
     before: Drawn | None = None,
     only: bool = False,
 ) -> Release:
-    """Release of a query under a name: staged, partitioned, recoded, audited, published.
+    """Publish a release of a query under a name: stage, partition, recode, audit, publish.
 
-    Nothing is visible after an error. An anonymized view may be replaced; a user's table or view never is.
-    The source has to have the columns of `before`, if that is given. `only`: the first and last release of
-    its database, which is compared with no other, so that nothing is kept to compare it with.
+    Only an anonymized view is replaced; an error leaves nothing visible. The source must have the columns of
+    `before`, if given. `only`: the only release of its database, so no comparison is prepared.
     """
     metadata.check_writable(con, target)
     with metadata.undisturbed(con, target.catalog):
@@ -133,10 +132,10 @@ def refresh(
     mode: Mode = "full",
     on_intersection: Intersection | None = None,
 ) -> Release:
-    """Release of today's source under the policy of an anonymized view.
+    """Release the present source under the policy of an anonymized view.
 
-    The old one stays visible until the new one is audited, and compared with it: by `on_intersection`, or by
-    that of the policy. With mode 'append' its classes stay, and those of new subjects come to them.
+    The old release stays visible until the new one is audited and compared with it, by `on_intersection` or
+    the policy's option. With mode 'append' its classes stay, and classes of new subjects are added.
     """
     metadata.check_writable(con, target)
     with metadata.undisturbed(con, target.catalog):
@@ -166,7 +165,7 @@ def _append(
     effect: bool,
     on_intersection: Intersection | None,
 ) -> Release:
-    """Classes of new subjects beside the published ones; where they wait, the release as it is."""
+    """Add classes of new subjects to the published classes; while subjects wait, the release stays."""
     if effect:
         raise ReleaseError(
             "with mode = 'append' there is no effect to show: published records stay as they are"
@@ -208,9 +207,9 @@ def _append(
 
 
 def source_of(con: duckdb.DuckDBPyConnection, published: Published) -> Source:
-    """Query of a release and where its names are looked up.
+    """Query of a release, with the database and schema of its names.
 
-    A ReleaseError where the metadata does not tell it, or the database of its names is not attached.
+    A ReleaseError if the metadata lack them, or that database is not attached.
     """
     target = published.target
     if not published.source_sql:
@@ -230,12 +229,12 @@ def source_of(con: duckdb.DuckDBPyConnection, published: Published) -> Source:
 
 
 def drop_view(con: duckdb.DuckDBPyConnection, target: Target, *, if_exists: bool = False) -> bool:
-    """Whether there was an anonymized view: it is removed with its tables and metadata in one transaction.
+    """Remove an anonymized view, its tables and metadata in one transaction; return whether there was one.
 
-    One that a plain DROP VIEW has removed is forgotten. A ReleaseError where there is none, unless
+    A view already removed by a plain DROP VIEW is forgotten. A ReleaseError without a view, unless
     `if_exists`.
     """
-    # What is dropped is read where it is dropped: another connection may use a number again meanwhile.
+    # Everything is read in the transaction of the drop, because another connection may reuse the number.
     with transaction(con):
         releases, there = metadata.recorded(con, target), lookup(con, target)
         numbers = {release.release_id for release in releases}
@@ -261,9 +260,9 @@ def drop_view(con: duckdb.DuckDBPyConnection, target: Target, *, if_exists: bool
 
 
 def tidy(con: duckdb.DuckDBPyConnection) -> None:
-    """Forget the releases whose view was dropped by a plain DROP VIEW, in every database that can be written.
+    """Forget the releases without a view in every writable database, after a plain DROP VIEW.
 
-    Not in a transaction of the caller: it may write to one database only, and that is the caller's choice.
+    Not in a transaction of the caller, which may write to only one database of the caller's choice.
     """
     if engine.in_transaction(con):
         return
@@ -272,7 +271,7 @@ def tidy(con: duckdb.DuckDBPyConnection) -> None:
         complete = metadata.tables(con, home).issuperset(metadata.METADATA)
         writable = home in attached and not attached[home].readonly
         if writable and complete and metadata.orphans(con, home):
-            # Another connection may be at it: it is left for the next time then.
+            # If another connection is doing the same, the next call removes the rest.
             with contextlib.suppress(ReleaseError), transaction(con, last=False):
                 forget_orphans(con, home)
 
@@ -316,7 +315,7 @@ def _release(
 
 
 def _sweep(con: duckdb.DuckDBPyConnection, database: str) -> None:
-    """Remove what killed exports left beside the database, where they are written as a rule."""
+    """Remove the drafts of killed exports beside the database, the usual place of exports."""
     attached = databases(con, "refresh").get(database)
     if attached and attached.path:
         drafts.sweep(Path(attached.path).parent)
@@ -341,7 +340,7 @@ def _check_free(con: duckdb.DuckDBPyConnection, target: Target, policy: Policy, 
 def _check_beside(
     con: duckdb.DuckDBPyConnection, target: Target, policy: Policy, releases: Sequence[Published]
 ) -> None:
-    """Raise where the name of the second view is that of something else than one that is replaced."""
+    """Raise if the second view's name belongs to something other than a replaced release."""
     if policy.release != "anatomy":
         return
     second = Target(target.catalog, target.schema, f"{target.name}{SECOND_ENDING}")

@@ -1,4 +1,4 @@
-"""Ways: policies with the same guarantee that may lose less, and which of those tried loses least."""
+"""Ways: policies with the same guarantee that may lose less, and the choice of the least loss."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from duckanon.release.stages.stage import Staged
 
 MONDRIAN_MAX_RECORDS, MONDRIAN_MAX_COORDINATES = 1_000_000, 10_000_000
-"""Records, and coordinates of all records, up to which Mondrian is tried: it has the table in memory."""
+"""Largest table, in records and in coordinates, for which Mondrian is tried: it needs the table in memory."""
 
 MERGED_CLASS_SIZE = 256
-"""Records of a class, on average, that merging has left few of."""
+"""Mean class size above which merging counts as having left few classes."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """The classes that a policy has led to, and how."""
+    """The classes of a policy, and how they were made."""
 
     plan: Plan
     classes: Classes
@@ -57,11 +57,10 @@ def way_of(partitioned: Partitioned, classes: Classes) -> Way:
 def other_ways(
     tried: Sequence[Way], staged: Staged, embedded: Embedded, limits: Limits, policy: Policy
 ) -> Iterator[Policy]:
-    """Yield policies that may lose less than the ways that were tried, of which the first is `policy` itself.
+    """Yield policies that may lose less than the tried ways, the first of which is `policy` itself.
 
-    Lower efforts, after a search of the pool: from better classes such a search may end with more loss. No
-    suppression: it has more recipes to choose from. Mondrian, which cuts the table from above: where records
-    may be suppressed, or where merging has left few classes.
+    These are lower efforts (a pooled search from better classes may end worse), no suppression (with more
+    recipes), and Mondrian, if records may be suppressed or merging has left few classes.
     """
     if policy.method != "auto" or policy.release == "anatomy":
         return
@@ -72,7 +71,7 @@ def other_ways(
                 yield replace(way, effort=effort)
 
     yield from lower(policy)
-    # Other ways end with all records in one class, which has to keep what is asked.
+    # Other ways may end with one class of all records, which has to keep the thresholds.
     if not limits.thresholds or not limits.whole_reaches:
         return
     if policy.suppression_limit and not tried[0].leaving:
@@ -89,12 +88,12 @@ def other_ways(
 
 
 def loses_less(found: Way, least: Way, staged: Staged) -> bool:
-    """Whether a way keeps every threshold and loses less, to six digits, or as much with fewer suppressed."""
+    """Whether a way keeps every threshold and loses less (six digits), or equally with fewer suppressed."""
     return not found.violates and _rank(found, staged) < _rank(least, staged)
 
 
 def instead_of(found: Way, least: Way, staged: Staged, policy: Policy) -> Way:
-    """The way that was found, with a plan that says why it is taken instead of another."""
+    """The way found, with a plan that says why it replaces another way."""
     before = least.plan.method
     text = f"loses less than {before}"
     if reported_loss(0.0, policy) is not None:
@@ -108,6 +107,6 @@ def _rank(way: Way, staged: Staged) -> tuple[float, int]:
 
 
 def _lost(way: Way, staged: Staged) -> float:
-    """Return the loss of all records in per cent; a suppressed record counts as lost altogether."""
+    """Return the loss of all records in per cent; a suppressed record counts as total loss."""
     gone = way.classes.suppressed / staged.size if staged.size else 0.0
     return (1.0 - gone) * way.classes.information_loss + gone * 100.0

@@ -1,4 +1,4 @@
-"""Means of floating-point numbers by class, which do not depend on the order of the records."""
+"""Means of floating-point numbers by class, independent of the order of the records."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SUMMED_MAX_VALUE = 1e300
-"""Largest absolute value of a class whose values are added before the division: sums may overflow."""
+"""Largest absolute value in a class whose values are added before the division: larger sums may overflow."""
 
 
 def means_between(
     values: NDArray[np.float64], begins: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Mean of the values between each begin and end, NaN being none; classes of one size together."""
+    """Mean of the values between each begin and end, without NaN; classes of one size together."""
     means, sizes = np.empty(len(begins)), ends - begins
     if len(sizes) and (sizes == sizes[0]).all() and np.array_equal(begins[1:], ends[:-1]):
-        # Mostly all classes have k records, one class after the other: nothing is gathered.
+        # Usually all classes have k records and are adjacent, so nothing is copied.
         return _class_means(values[begins[0] : ends[-1]].reshape(len(sizes), sizes[0]))
     for size in np.unique(sizes):
         same = np.flatnonzero(sizes == size)
@@ -36,7 +36,8 @@ def _class_means(values: NDArray[np.float64]) -> NDArray[np.float64]:
         plain = np.where(np.isnan(ordered), 0.0, ordered)
     low, high = ordered[:, 0], ordered[np.arange(len(ordered)), counts - 1]
     with np.errstate(over="ignore", invalid="ignore"):
-        # Column by column: one instruction adds many classes. numpy adds a single row in another order.
+        # By columns, one instruction adds many classes. For a single row numpy uses another order of
+        # additions.
         columns = np.ascontiguousarray(plain.T)
         sums = np.add.accumulate(columns)[-1] if len(plain) == 1 else columns.sum(axis=0)
         means = sums / counts

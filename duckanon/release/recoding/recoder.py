@@ -1,4 +1,4 @@
-"""The recoder: the records of a class get its values, by the rules of every release."""
+"""The recoder: the records of a class get common values, by the rules of every release."""
 
 from __future__ import annotations
 
@@ -31,32 +31,32 @@ STAGE = "recode"
 
 @dataclasses.dataclass(frozen=True)
 class Members:
-    """Records in the order of output: whole classes, and single records of classes of before."""
+    """Records in the order of output: whole classes, and single records of earlier classes."""
 
-    classes: NDArray[np.int64]  # (n,), whose values they are released with
-    starts: NDArray[np.int64]  # where what is written together begins: a class, or a record alone
+    classes: NDArray[np.int64]  # (n,), class whose values the record gets
+    starts: NDArray[np.int64]  # first record of each run: a class, or a single record
     alone: NDArray[np.bool_]  # (n,), whether the class was written before
 
     @cached_property
     def runs(self) -> NDArray[np.int64]:
-        """Number, from 0, of what each record (n,) is written with."""
+        """Number, from 0, of the run of each record (n,)."""
         return np.repeat(np.arange(len(self.starts)), np.diff(self.starts, append=len(self.classes)))
 
 
 @dataclasses.dataclass(frozen=True)
 class Recoder:
-    """How records are written."""
+    """Rules for writing records."""
 
     fields: tuple[Field, ...]
     types: Mapping[str, pa.DataType]  # of the records, without dictionaries, by name
     k: int
-    least: int  # records, or subjects, of a class that have a value where a mean, median or range is released
-    class_id: bool = False  # whether the number of the class is a column of its own
+    least: int  # values, or subjects with a value, that a mean, median or range needs
+    class_id: bool = False  # whether the class number is a column of its own
     climbs: Mapping[str, str] = dataclasses.field(default_factory=dict)  # tables of hierarchies, by column
     _queries: dict[tuple[object, ...], str] = dataclasses.field(default_factory=dict)  # see `_query`
 
     def rounded(self, roundings: Mapping[str, Rounding]) -> Recoder:
-        """Return it with other roundings of some columns."""
+        """Return the recoder with other roundings of some columns."""
         fields = tuple(
             dataclasses.replace(field, rounding=roundings.get(field.column, field.rounding))
             for field in self.fields
@@ -64,7 +64,7 @@ class Recoder:
         return dataclasses.replace(self, fields=fields, _queries={})
 
     def empty(self, con: duckdb.DuckDBPyConnection) -> pa.Table:
-        """Written columns with their types, without a record."""
+        """Empty table of the written columns with their types."""
         nothing = np.zeros(0, np.int64)
         records = pa.Table.from_batches([], pa.schema(self.types.items()))
         return self.written(con, records, Members(nothing, nothing, nothing > 0), None)[0]
@@ -79,7 +79,7 @@ class Recoder:
     ) -> tuple[pa.Table, pa.Table, NDArray[np.int64]]:
         """Return the released records, class and values of each record, and places of the released ones.
 
-        `before` has values of classes that were written before; `subjects` numbers the subjects (n,).
+        `before` has the values of earlier classes; `subjects` (n,) numbers the subjects.
         """
         quasi, alone = [one for one in self.fields if one.quasi], bool(members.alone.any())
         table = pa.table(
@@ -100,10 +100,10 @@ class Recoder:
         values = found.select(["class_id", *(field.column for field in quasi)])
         self._check(found, records, members, sparse, subjects)
         if alone:
-            # A record may lie outside its ranges by less than a coordinate tells.
+            # A record may lie outside its ranges by less than the precision of a coordinate.
             found = found.filter(found.column("inside"))
         places = found.column("place")
-        # A run is in the order of its other columns, so that nobody sees which record came first.
+        # A run is sorted by its other columns, to hide the order of arrival.
         columns = {
             field.name: self._typed(found.column(field.column), field)
             if field.quasi
@@ -115,7 +115,7 @@ class Recoder:
         return pa.table(columns), values, arrow.numbers(places)
 
     def _sparse(self, records: pa.Table) -> tuple[str, ...]:
-        """Columns of which a class may have a value in fewer records, or subjects, than it needs."""
+        """Columns in which a class may have fewer values, or subjects with a value, than required."""
         short = self.least > self.k
         return tuple(
             field.column
@@ -131,7 +131,7 @@ class Recoder:
         sparse: Sequence[str],
         subjects: NDArray[np.int64] | None,
     ) -> None:
-        """Count anew how many values each class mean is of; a ReleaseError where these are too few."""
+        """Count the values behind each class mean again; a ReleaseError if they are too few."""
         names = {field.column: field.name for field in self.fields}
         formed = ~members.alone
         now = formed[arrow.numbers(found.column("place"))]
@@ -148,7 +148,7 @@ class Recoder:
                 )
 
     def _query(self, alone: bool, before: bool, subject: bool, sparse: tuple[str, ...]) -> str:
-        """Return the statement that recodes; to render it for each batch takes a twentieth of all time."""
+        """Return the statement that recodes; rendering it for each batch takes a twentieth of all time."""
         asked = alone, before, subject, sparse
         if asked not in self._queries:
             self._queries[asked] = templates.render(
@@ -168,7 +168,7 @@ class Recoder:
         return self._queries[asked]
 
     def _means(self, records: pa.Table, members: Members) -> pa.Table:
-        """Means of floating-point columns, a row a class; NULL where no record has a number."""
+        """Means of floating-point columns, one row a class; NULL for a class without a number."""
         formed = ~members.alone[members.starts]
         begins = members.starts[formed]
         ends = np.append(members.starts[1:], len(members.classes))[formed]
@@ -180,17 +180,17 @@ class Recoder:
         return pa.table(means)
 
     def _typed(self, column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
-        """Values of a class in the type of the input, where the rule keeps it."""
+        """Values of a class in the type of the input, if the rule keeps it."""
         kind = self.types[field.name]
         if pa.types.is_timestamp(kind) and kind.tz:
-            # Instants may lie between those of the input.
+            # Means may lie between the instants of the input type.
             kind = pa.timestamp("us", kind.tz)
         same = not field.rule.keeps_type or column.type == kind or isinstance(kind, pa.BaseExtensionType)
         return column if same else column.cast(kind)
 
 
 def fields_of(attributes: Sequence[Attribute]) -> tuple[Field, ...]:
-    """Columns that are written, in the order of the input, each with the rounding that is asked for."""
+    """Written columns in the order of the input, each with its requested rounding."""
     kept = [one for one in attributes if one.role is not Role.IDENTIFIER]
     fields = [
         Field(one, f"{'q' if one.role is Role.QUASI_IDENTIFIER else 'o'}{number}")
@@ -203,7 +203,7 @@ def fields_of(attributes: Sequence[Attribute]) -> tuple[Field, ...]:
 
 
 def known_classes(before: pa.Table | None, values: pa.Table, public: NDArray[np.int64]) -> pa.Table | None:
-    """Return the values of the classes `public`, a row each, from before and now; None without any."""
+    """Return earlier and present values of the classes `public`, one row a class; None without any."""
     if not len(public):
         return None
     rows = values if before is None else pa.concat_tables([before, values])

@@ -2,6 +2,7 @@
 
 stage → embed → limit → bucket → partition → repair → protect → recode → audit → advise → publish
 
-The signature of a stage names the results that it reads. It leaves temporary relations behind and returns a
-frozen dataclass that names them. `publish` stands beside this folder: it writes what was temporary before.
+The signature of a stage names the results that it reads. A stage makes temporary relations and returns a
+frozen dataclass with their names. `publish` stands outside this folder, because it writes the permanent
+tables.
 """

@@ -1,4 +1,4 @@
-"""Audit: the released columns alone are asked whether they keep the policy; what fails is not released."""
+"""Audit: checks the policy on the released columns alone; nothing is released after a failure."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 
 REPEATED_VALUE_RECORDS = 4
-"""Records of a value, on average, from which an audit counts values first; with one record each that takes a
-fifth more time."""
+"""Mean records of a value from which an audit counts values first. With one record each, that takes a fifth
+more time."""
 
 
 @progress.step("audit")
@@ -43,9 +43,9 @@ def audit(
     plan: Plan,
     policy: Policy,
 ) -> Report:
-    """Audit of the released table, which passed it, with the measures that need the source.
+    """Audit of the released table, which has passed, with the measures that need the source.
 
-    A violation is an InfeasibleError where the method has no repair, else an AuditFailure: a fault of ours.
+    A violation is an InfeasibleError for a method without repair, else an AuditFailure: a fault of ours.
     """
     trees = {
         field.name: named("temp", staged.tree(field))
@@ -74,13 +74,13 @@ def audit(
 
 
 def _few_values(field: Field, staged: Staged, embedded: Embedded) -> bool:
-    """Whether values of ordered distance repeat so often that to count them first is less work."""
+    """Whether values of ordered distance repeat so often that counting them first saves work."""
     many = len(embedded.counts[field.column])
     return field.attribute.distance == "ordered" and REPEATED_VALUE_RECORDS * many <= staged.size
 
 
 def _subjects(con: duckdb.DuckDBPyConnection, staged: Staged, report: Report, policy: Policy) -> Measure:
-    """Fewest subjects of a class, which released columns do not tell; an error where they are too few."""
+    """Fewest subjects of a class, unknown from the released columns; an error if fewer than k."""
     query = templates.render(
         "recode/subjects.sql.j2",
         labelled=labelled_relation(staged),
@@ -96,7 +96,7 @@ def _subjects(con: duckdb.DuckDBPyConnection, staged: Staged, report: Report, po
 def _within(
     con: duckdb.DuckDBPyConnection, staged: Staged, report: Report, policy: Policy
 ) -> tuple[Measure, ...]:
-    """Whether every class keeps the p % rule, by column, and not by how much; an error where one does not."""
+    """Whether every class keeps the p % rule, by column, without the margin; an error on a violation."""
     measures = []
     for field in judged(staged):
         query = templates.render(
@@ -116,7 +116,7 @@ def _within(
 def _enough(
     con: duckdb.DuckDBPyConnection, staged: Staged, report: Report, policy: Policy
 ) -> tuple[tuple[Measure, ...], tuple[str, ...]]:
-    """Of how many values class means are at least, by column, with warnings; an error if of too few."""
+    """Least number of values behind a class mean, by column, with warnings; an error if too small."""
     if policy.release != "table":
         return (), ()
     relations = labelled_relation(staged), classes_relation(staged)

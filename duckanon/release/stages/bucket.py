@@ -1,4 +1,4 @@
-"""Bucket: records that need no partition get their class at once, the others are dealt to tiles."""
+"""Bucket: equal records get ready classes, and all other records are distributed to tiles."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ WHOLE_TABLE_RECORDS = 2**31
 """More records than any table has. Mondrian costs no more than sorting, so its tile is the whole table."""
 
 FIRST_CLASS_MAX_RECORDS = 1024
-"""Records of a class in a first partition, at most, unless k is larger. Merging makes larger classes."""
+"""Largest class of a first partition, in records, unless k is larger. Merging makes larger classes."""
 
 CUT_MAX_COORDINATES = 3
-"""Coordinates along which tiles are cut, at most; the widest are taken."""
+"""Largest number of coordinates along which tiles are cut; the widest are taken."""
 
 SAMPLED_TABLE_MIN_RECORDS = 2**22
-"""Open records above which a sample says where tiles are cut. Equal parts would take four sorts, a
-tenth of the time of a release of 100,000,000."""
+"""Open records above which tiles are cut by a sample. Exact cuts would take four sorts, a tenth of the time
+of a release of 100,000,000."""
 
 SAMPLE_MIN_RECORDS, SAMPLE_MAX_RECORDS, SAMPLE_RECORDS_PER_TILE = 2**20, 2**22, 128
 """Records of that sample at least and at most, and records for each tile between these limits."""
@@ -60,7 +60,7 @@ SAMPLE_MIN_RECORDS, SAMPLE_MAX_RECORDS, SAMPLE_RECORDS_PER_TILE = 2**20, 2**22, 
 
 @dataclass(frozen=True)
 class Cut:
-    """A coded column and the number of parts that each tile so far is cut into along it."""
+    """A coded column, and the number of parts into which each present tile is cut along it."""
 
     column: str
     parts: int
@@ -77,15 +77,12 @@ class Records:
 
 @dataclass(frozen=True)
 class Tiles:
-    """The ready classes and the tiles.
+    """Tiles, and ready classes: k or more records with equal quasi-identifiers that keep the thresholds."""
 
-    In a ready class k or more records share all quasi-identifiers and meet every threshold.
-    """
-
-    ready: Records  # records whose class is settled
-    ready_labels: npt.NDArray[np.int64]  # their classes, 0..
+    ready: Records  # records of the ready classes
+    ready_labels: npt.NDArray[np.int64]  # classes of these records, from 0
     table: str  # temporary table (record_id, tile) of the open records
-    count: int  # 0 when no record is open
+    count: int  # number of tiles; 0 if no record is open
     open_size: int  # number of open records
 
 
@@ -95,15 +92,15 @@ def bucket(
 ) -> Tiles:
     """Ready classes of exact duplicates, which lose nothing, and tiles of all other records. O(n log n).
 
-    A table that one kernel sees whole has no ready classes: the kernel weighs duplicates against others.
-    Every tile gets its share of each part of the sensitive order. Ties are cut by record_id.
+    A table that one kernel sees whole has no ready classes: the kernel weighs duplicates against other
+    records. Every tile gets its share of each part of the sensitive order. Ties are cut by record_id.
     """
     ready, labels = _ready(con, embedded, limits, policy)
     open_size = staged.size - len(labels)
     together = policy.method == "auto" and policy.refine and staged.size <= recipes.MDAV_MAX_RECORDS
     if open_size and (together or open_size < policy.k):
-        # The kernel that sees the whole table weighs ready classes against others: all open again. Where
-        # fewer than k records are open, the last ready class opens again and takes them in.
+        # A kernel that sees the whole table weighs duplicates against other records, so all records are open.
+        # With fewer than k open records, the last ready class is opened and takes them in.
         keep = labels < (labels.max() if staged.size > TILE_RECORDS and not together else 0)
         ready, labels = subset(ready, keep), labels[keep]
         open_size = staged.size - len(labels)
@@ -139,16 +136,16 @@ def stratum_size(n: int, policy: Policy, thresholds: Sequence[Threshold]) -> int
 
 
 def _sampled(open_size: int, parts: int, policy: Policy) -> bool:
-    """Whether a sample says where tiles are cut: the sample has a record of each part of a tile.
+    """Whether tiles are cut by a sample, which has a record of each part of a tile.
 
-    Shares of the sensitive order are then a little off, so that classes must be repaired afterwards.
+    Shares of the sensitive order are then slightly off, so classes must be repaired afterwards.
     """
     repaired = policy.method == "auto" and policy.suppression_limit == 0
     return repaired and open_size > SAMPLED_TABLE_MIN_RECORDS and parts <= SAMPLE_MIN_RECORDS
 
 
 def _strata(n: int, policy: Policy, thresholds: Sequence[Threshold]) -> int:
-    """Number of equal parts of the sensitive order of which every tile gets its share."""
+    """Number of equal parts of the sensitive order, of which every tile gets its share."""
     count = recipes.tile_strata if policy.method == "auto" else recipes.stratum_size
     return count(n, policy.k, thresholds, largest=max(FIRST_CLASS_MAX_RECORDS, policy.k))
 
@@ -161,9 +158,9 @@ def stream(
     *,
     only: int | None = None,
 ) -> Iterator[Records]:
-    """Open records, tile after tile (or `only` one tile), in the order of record_id.
+    """Open records, tile by tile (or `only` one tile), in the order of record_id.
 
-    The connection belongs to the stream until its end; two tiles and one batch are in memory.
+    Nothing else may use the connection before the end; two tiles and one batch are in memory.
     """
     if not tiles.count:
         return
@@ -194,7 +191,7 @@ def stream(
 
 
 def drop_tiles(con: duckdb.DuckDBPyConnection, tiles: Tiles) -> None:
-    """Drop the table of tiles that nobody reads any more."""
+    """Drop the table of the tiles, which has no further reader."""
     if tiles.count:
         drop = templates.render("relation.sql.j2:drop", parts=("temp", tiles.table), view=False)
         engine.run(con, drop, "bucket")
@@ -221,7 +218,7 @@ def _ready(
             pieces.setdefault(name, []).append(arrow.numbers(column))
 
     def whole(name: str, kind: type[Number]) -> npt.NDArray[Number]:
-        # Where most records are repeated these are most of the table: no column is in memory twice.
+        # The repeated records may be most of the table, so no column is in memory twice.
         return np.concatenate(pieces.pop(name, [np.zeros(0)])).astype(kind, copy=False)
 
     starts = whole("class_start", np.int64)
@@ -266,17 +263,17 @@ def _deal(
 
 @dataclass(frozen=True)
 class _Open:
-    """The open records, of which a part is in memory at a time."""
+    """The open records, read part by part."""
 
     con: duckdb.DuckDBPyConnection
     embedded: Embedded
     limits: Limits
-    ready: str  # registered table (record_id) of the others
+    ready: str  # registered table (record_id) of the records in ready classes
     cuts: list[Cut]
     strata: int
 
     def batches(self, every: int = 1) -> Iterator[pa.RecordBatch]:
-        """Record numbers, the numbers along each cut, and the codes of one in so many records."""
+        """Numbers, numbers along each cut, and codes of every `every`-th record."""
         query = templates.render(
             "bucket/open.sql.j2",
             coded=self.embedded.coded,
@@ -288,19 +285,19 @@ class _Open:
         return engine.batches(self.con, query, "bucket")
 
     def columns(self, rows: pa.RecordBatch | pa.Table) -> list[npt.NDArray[np.float64]]:
-        """What is cut: the place in the order of the sensitive values, and the number along each cut."""
+        """Sort keys of the cuts: place in the order of the sensitive values, and number along each cut."""
         place, values = np.zeros(len(rows)), 1
         for code, counts in zip(self.limits.codes, self.limits.counts, strict=True):
             values *= len(counts)
-            # A DOUBLE has no more than 2^53 places: the first columns decide.
+            # A DOUBLE distinguishes only 2^53 places, so the first columns decide.
             if values < 2**53:
                 place = place * len(counts) + arrow.numbers(rows.column(code))
         return [place, *(arrow.numbers(rows.column(cut.column)).astype(np.float64) for cut in self.cuts)]
 
     def ties(self, rows: pa.RecordBatch | pa.Table) -> list[npt.NDArray[np.float64]]:
-        """What cuts records that are equal: their numbers, which follow the values, and chance in strata.
+        """Sort keys of equal records: their numbers, which follow the values; in strata, mixed numbers.
 
-        See bucket/tiles.sql.j2 for why.
+        The reason is in bucket/tiles.sql.j2.
         """
         number = arrow.numbers(rows.column("record_id"))
         if self.strata == 1:
@@ -309,9 +306,9 @@ class _Open:
 
 
 def _deal_by_sample(records: _Open, tiles: str, size: int, *, least: int) -> int:
-    """Make the table of the tiles by the bounds of a sample, and return how many tiles there are.
+    """Make the table of the tiles by the bounds of a sample, and return the number of tiles.
 
-    One with less than `least` records joins the one before. O(n), and in memory only the sample.
+    A tile with fewer than `least` records joins the tile before it. O(n); only the sample is in memory.
     """
     parts = [records.strata, *(cut.parts for cut in records.cuts)]
     count, spool = math.prod(parts[1:]), Spool(spool_folder(records.con))
@@ -336,7 +333,7 @@ def _deal_by_sample(records: _Open, tiles: str, size: int, *, least: int) -> int
 
 
 def _homes(sizes: npt.NDArray[np.int64], least: int) -> npt.NDArray[np.int32]:
-    """Return the tile, 0.., that each tile joins, so that none has too few records."""
+    """Return the tile, from 0, that each tile joins, so that no tile has too few records."""
     homes, last, held = np.empty(len(sizes), np.int32), -1, least
     for tile, size in enumerate(sizes):
         if last < 0 or (held >= least and size >= least):
@@ -347,7 +344,7 @@ def _homes(sizes: npt.NDArray[np.int64], least: int) -> npt.NDArray[np.int32]:
 
 
 def cuts_of(axes: tuple[Coordinates, ...], tiles: int) -> list[Cut]:
-    """The widest columns, and the number of parts that each is cut into, for so many tiles."""
+    """The widest columns, and the number of parts along each, for so many tiles."""
     widest = sorted(axes, key=lambda axis: -axis.variance)
     usable = [axis for axis in widest if axis.variance > 0][:CUT_MAX_COORDINATES] or list(widest[:1])
     cuts: list[Cut] = []
@@ -371,6 +368,6 @@ def _records(table: pa.Table, axes: tuple[Coordinates, ...], codes: tuple[str, .
 
 
 def subset(records: Records, keep: npt.NDArray[np.bool_]) -> Records:
-    """Some of the records."""
+    """The chosen records."""
     columns = {name: column[keep] for name, column in records.columns.items()}
     return Records(records.record_id[keep], columns, np.ascontiguousarray(records.codes[:, keep]))

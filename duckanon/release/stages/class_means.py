@@ -1,4 +1,9 @@
-"""Means of the classes of a column of floating-point numbers, the same whatever order the rows come in."""
+"""Class means of a column of floating-point numbers, independent of the order of the rows.
+
+Numbers are added in the order of record_id, and the mean is corrected once by the mean of the remainders
+(Chan, Golub and LeVeque 1983, section 3), which is as exact as a compensated sum. Each class has its own
+scale, so the numbers of one class do not change the mean of another.
+"""
 
 from __future__ import annotations
 
@@ -14,29 +19,26 @@ if TYPE_CHECKING:
     from duckanon.release.stages.stage import Field, Staged
 
 CHUNK_RECORDS = 131_072
-"""Records that are summed at once: copies of a whole column would be a lot of memory."""
+"""Records that are added at once: copies of a whole column would take much memory."""
 
 SCALE_EXPONENT = 64
-"""Power of two by which large numbers are divided before they are summed."""
+"""Power of two by which large numbers are divided before they are added."""
 
 SCALED_MIN_NUMBER = 2.0**900
-"""Number above which a sum may overflow: a class with such a number is summed at a 2^64th."""
+"""Number above which a sum may overflow; a class with such a number is scaled."""
 
 
 def averaged(staged: Staged) -> list[Field]:
-    """Quasi-identifiers whose class means are computed here: sums in SQL may depend on the order of rows."""
+    """Quasi-identifiers with class means from here, because sums in SQL may depend on the order of rows."""
     return [field for field in staged.quasi if field.recode == "mean" and not field.exact]
 
 
 def class_means(
     values: npt.NDArray[np.float64], labels: npt.NDArray[np.int64], classes: int
 ) -> npt.NDArray[np.float64]:
-    """Mean of every class over the records that have a number; NaN for a class of none.
+    """Mean of every class over its numbers; NaN for a class without a number. O(n + classes).
 
-    Never outside the values of its class, nor -0.0. Summed in the order of record_id and corrected once by
-    the mean of what is left (Chan, Golub and LeVeque 1983, section 3), which is as good as a compensated sum.
-    Each class has its own scale: what one holds does not change the mean of another. O(n + classes), n
-    numbers and one chunk in memory.
+    A mean lies within the numbers of its class and is never -0.0. In memory: n numbers and one chunk.
     """
     count = np.zeros(classes, dtype=np.int64)
     low, high = np.full(classes, np.inf), np.full(classes, -np.inf)
@@ -65,7 +67,7 @@ def class_means(
 def _chunks(
     values: npt.NDArray[np.float64], labels: npt.NDArray[np.int64], large: npt.NDArray[np.bool_] | None = None
 ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]]:
-    """Classes and numbers of the released records that have a number, at a 2^64th in the large classes."""
+    """Classes and numbers of the released records with a number, scaled by 2^-64 in the large classes."""
     shifted = None if large is None or not large.any() else large
     for start in range(0, len(values), CHUNK_RECORDS):
         class_of, numbers = labels[start : start + CHUNK_RECORDS], values[start : start + CHUNK_RECORDS]

@@ -1,4 +1,4 @@
-"""Classes: labels that wait on disk, and sums of coordinates, which merging and losses need."""
+"""Classes: labels in a spool on disk, and sums of coordinates for merging and losses."""
 
 from __future__ import annotations
 
@@ -17,49 +17,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Classes:
-    """The classes of a table; what grows with the records waits on disk."""
+    """The classes of a table; data of every record are in spools on disk."""
 
-    labels: Spool  # record_id and class_id of every record that is released
+    labels: Spool  # record_id and class_id of every released record
     means: (
         Spool | None
-    )  # class_id of every class, means of floating-point columns; None where classes changed
-    count: int  # classes; recoding may give several of them equal values
+    )  # class_id of every class, means of floating-point columns; None if classes were changed
+    count: int  # classes; recoding may give two classes equal values
     suppressed: int  # records without a class
     information_loss: float  # IL = 100 SSE / SST of the records with a class, in per cent
 
 
 @dataclass(frozen=True)
 class ClassSums:
-    """Classes as sums, so that merging and losses need no record again."""
+    """Sums of the classes, from which merging and losses are computed without the records."""
 
-    sums: npt.NDArray[np.float64]  # (m, d), of the coordinates
-    squares: npt.NDArray[np.float64]  # (m,), of the squared coordinates
+    sums: npt.NDArray[np.float64]  # (m, d), sums of the coordinates
+    squares: npt.NDArray[np.float64]  # (m,), sums of the squared coordinates
     sizes: npt.NDArray[np.int64]  # (m,), records
 
 
 class Spread(NamedTuple):
-    """Totals of some classes, of which the loss of them all is made.
+    """Totals of some classes, from which their common loss is computed."""
 
-    Attributes
-    ----------
-    sums : ndarray of shape (d,)
-        Of the coordinates.
-    squares : float
-        Of the squared coordinates.
-    records : int
-        How many there are.
-    within : float
-        Squared distances of the records to the centroids of their classes.
-    """
-
-    sums: npt.NDArray[np.float64]
-    squares: float
-    records: int
-    within: float
+    sums: npt.NDArray[np.float64]  # (d,), sums of the coordinates
+    squares: float  # sum of the squared coordinates
+    records: int  # number of records
+    within: float  # squared distances of records from class centroids
 
 
 def sums_of(points: npt.NDArray[np.float64], labels: npt.NDArray[np.int64]) -> ClassSums:
-    """Sums of the classes 0..m-1 of some records, summed in the order of the records. O(n d)."""
+    """Sums of the classes 0..m-1 of some records, added in the order of the records. O(n d)."""
     sizes = np.bincount(labels).astype(np.int64) if len(labels) else np.zeros(0, dtype=np.int64)
     sums = np.zeros((len(sizes), points.shape[1]))
     for axis in range(points.shape[1] if len(labels) else 0):
@@ -73,7 +61,7 @@ def sums_of(points: npt.NDArray[np.float64], labels: npt.NDArray[np.int64]) -> C
 def without_empty(
     labels: npt.NDArray[np.int64], classes: ClassSums
 ) -> tuple[npt.NDArray[np.int64], ClassSums]:
-    """Labels and classes without the classes that lost all their records, renumbered in the same order.
+    """Labels and classes without empty classes, renumbered in the same order.
 
     Labels of suppressed records are negative.
     """
@@ -84,7 +72,7 @@ def without_empty(
 
 
 def joined(classes: ClassSums, merged: npt.NDArray[np.int64]) -> ClassSums:
-    """Sums of merged classes, from the new class (m,) of each."""
+    """Sums of merged classes; `merged` (m,) has the new class of each class."""
     count = int(merged.max()) + 1 if len(merged) else 0
     sums = np.zeros((count, classes.sums.shape[1]))
     squares, sizes = np.zeros(count), np.zeros(count, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Protect: no class mean tells the largest of its values within p_percent, by merging classes (p % rule)."""
+"""Protect: merges classes until no class mean reveals its largest value within p_percent (p % rule)."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def protect(
 ) -> Classes:
     """Classes that keep the p % rule in every numeric quasi-identifier released by its mean. O(n log n).
 
-    Merging keeps k, l and t. Free without `p_percent`; one scan where no class violates. InfeasibleError: all
-    records that have a class, as one class, violate.
+    Merging keeps k, l and t. Without `p_percent` it costs nothing; without a violation, one scan.
+    InfeasibleError if the class of all records with a class violates the rule.
     """
     if policy.p_percent is None:
         return classes
@@ -66,7 +66,7 @@ def protect(
 
 
 def judged(staged: Staged) -> tuple[Field, ...]:
-    """Quasi-identifiers of which the p % rule speaks: numbers, that have a zero, released by their mean."""
+    """Quasi-identifiers under the p % rule: numbers with a zero, released by their mean."""
     return tuple(field for field in staged.quasi if field.attribute.has_total)
 
 
@@ -76,14 +76,14 @@ def _column(con: duckdb.DuckDBPyConnection, staged: Staged, column: str) -> npt.
 
 
 def _check_whole(parts: npt.NDArray[np.float64], fields: Sequence[Field], policy: Policy) -> None:
-    """Raise where one class of all records violates, which no merging ends then."""
+    """Raise if the class of all records violates, because then no merging helps."""
     found = reached(parts)
     worst = int(np.argmin(found))
     best = float(found[worst]) / (1 + ROUNDING)
     if best >= float(policy.p_percent or 0):
         return
     name, whose = fields[worst].name, "subject" if policy.subject else "record"
-    # Rounded down: what is named can be asked for, and all digits would tell the record.
+    # Rounded down, so that the named value is feasible; all digits would reveal the record.
     step = 10.0 ** (math.floor(math.log10(best)) - 1) if best > 0 else 1.0
     least = float(f"{math.floor(best / step) * step:.2g}")
     way_out = f"ask for p_percent = {least:g} at most" if least > 0 else "no p_percent is in reach"

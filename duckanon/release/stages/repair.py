@@ -1,4 +1,7 @@
-"""Repair: the worst classes are suppressed or merged until every class satisfies every threshold."""
+"""Repair: the worst classes are suppressed or merged until every class satisfies every threshold.
+
+Repair always ends: every merge removes a class, and the class of all records has EMD 0.
+"""
 
 from __future__ import annotations
 
@@ -47,14 +50,14 @@ if TYPE_CHECKING:
 
 
 ALL_CANDIDATES_MAX_CLASSES = 100_000
-"""Classes up to which all are candidates for merging; beyond, only classes near a violating one are."""
+"""Classes up to which all are candidates for merging; beyond, only classes near a violating class."""
 
 NEAR_CANDIDATE_CLASSES = 256
-"""Candidates around each violating class, to begin with."""
+"""First number of candidates around each violating class."""
 
 MERGED_IN_PARTS_MIN_CLASSES, PART_MAX_CLASSES = 20_000, 4096
-"""Violating classes above which classes are merged within parts of the table first, and classes of a part. A
-violating class looks at all others for its partner: a search tree would help in few columns only."""
+"""Violating classes above which classes are first merged within parts of the table, and classes of a part. A
+violating class compares all others as partners: a search tree would help with few columns only."""
 
 
 CHUNK_RECORDS = 131_072
@@ -63,12 +66,12 @@ CHUNK_RECORDS = 131_072
 
 @dataclass(frozen=True)
 class Whole:
-    """All records and classes in memory, which only a repair needs."""
+    """All records and classes in memory, as only a repair needs them."""
 
-    labels: npt.NDArray[np.int64]  # (n,), class of record_id 1, 2, ...
+    labels: npt.NDArray[np.int64]  # (n,), class by record_id from 1
     codes: npt.NDArray[np.int64]  # (s, n), of the sensitive columns with a threshold
     classes: ClassSums
-    violations: npt.NDArray[np.float64]  # (m,), the violation of each class; 0.0 if none
+    violations: npt.NDArray[np.float64]  # (m,), violation of each class; 0.0 if none
 
 
 @progress.step("repair")
@@ -82,8 +85,8 @@ def repair(
 ) -> Classes:
     """Classes that satisfy every threshold, by suppressing the worst classes and by merging.
 
-    Always ends: every merge removes a class, and one class of all records has EMD 0. Free where nothing
-    violates; else 8 bytes of memory for each record and sensitive column, and for each class and coordinate.
+    Without a violation it costs nothing. Otherwise it takes 8 bytes of memory for each record and sensitive
+    column, and for each class and coordinate.
     """
     recipe = partitioned.plan.recipe
     if not len(partitioned.violating) or (recipe.partner is None and policy.suppression_limit == 0):
@@ -126,7 +129,7 @@ def _whole(
 def summed_again(
     con: duckdb.DuckDBPyConnection, embedded: Embedded, labels: npt.NDArray[np.int64], count: int
 ) -> ClassSums:
-    """Return the sums of the coordinates of each class, read again for records that have a label."""
+    """Return the sums of the coordinates of each class, read again for records with a label."""
     sizes = np.bincount(labels[labels >= 0], minlength=count).astype(np.int64)
     sums, squares, done = np.zeros((count, dimensions(embedded.axes))), np.zeros(count), 0
     for axis in embedded.axes:
@@ -162,9 +165,9 @@ def mended(
     policy: Policy,
     summed: Callable[[npt.NDArray[np.int64]], ClassSums] | None = None,
 ) -> tuple[npt.NDArray[np.int64], ClassSums]:
-    """Labels (n,), -1 where suppressed, and classes that satisfy every threshold, as `repair` says.
+    """Labels (n,), -1 if suppressed, and classes that satisfy every threshold, see `repair`.
 
-    `summed` gives the sums of the classes (m,) of the records that have a label.
+    `summed` gives the sums of the classes (m,) of the records with a label.
     """
     labels, codes, before = whole.labels, whole.codes, whole.classes
     violations: npt.NDArray[np.float64] | None = whole.violations
@@ -172,10 +175,11 @@ def mended(
     if policy.suppression_limit > 0:
         most = int(policy.suppression_limit * len(labels))
         gone = worst_classes(whole.violations, whole.classes.sizes, most)
-        # Every class violates and all may go: a release of nothing helps nobody, so they are merged.
+        # If every class violates and all may be suppressed, classes are merged instead: an empty release is
+        # useless.
         released = ~gone[labels] if gone.any() and not gone.all() else np.ones(len(labels), dtype=bool)
         if not together(thresholds, codes, released):
-            # Not even one class of what is left would do.
+            # Even one class of the remaining records would miss a threshold.
             even = evened(thresholds, codes, (whole.violations / whole.classes.sizes)[labels], policy)
             if even is None:
                 raise not_found(policy)
@@ -201,7 +205,7 @@ def mended(
         released = labels >= 0
         violations = violations_of(thresholds, codes[:, released], labels[released])
     if violations.any() and partner is not None:
-        # Over the whole table: a good partner of a class often lies in another tile.
+        # Over the whole table, because a good partner of a class often lies in another tile.
         merged = _merged(labels, codes, classes, np.flatnonzero(violations), thresholds, partner)
         labels, classes = np.where(labels >= 0, merged[labels], -1), joined(classes, merged)
     return labels, classes
@@ -214,7 +218,7 @@ def _merged_in_parts(
     violating: npt.NDArray[np.bool_],
     thresholds: Sequence[Threshold],
 ) -> npt.NDArray[np.int64]:
-    """Return the new class of each class (m,), the violating ones merged with others of their part."""
+    """Return the new class of each class (m,), with violating classes merged within their part."""
     centroids, m = classes.sums / classes.sizes[:, None], len(classes.sizes)
     depth = int(np.ceil(np.log2(m / PART_MAX_CLASSES)))
     order, sizes = kd_order(np.ascontiguousarray(distance_points(centroids)), depth)
@@ -233,7 +237,8 @@ def _merged_in_parts(
     waiting = iter(np.unique(part_of[violating]).tolist())
     with closing(on_all_cores(united, waiting, threading.Event())) as results:
         for numbers, found in results:
-            # One class may still violate, and is dear if it does not: these look for partners elsewhere.
+            # A part merged into one class may still violate, and loses much otherwise: its classes look for
+            # partners elsewhere.
             if found.max() > 0:
                 holder[numbers] = numbers[found]
     return np.asarray(np.unique(holder, return_inverse=True)[1], dtype=np.int64)
@@ -247,7 +252,7 @@ def _merged(
     thresholds: Sequence[Threshold],
     partner: Partner,
 ) -> npt.NDArray[np.int64]:
-    """Return the new class of each class (m,), the violating ones merged with others near them."""
+    """Return the new class of each class (m,), with violating classes merged with classes near them."""
     centroids, m = classes.sums / classes.sizes[:, None], len(classes.sizes)
     count = m if m <= ALL_CANDIDATES_MAX_CLASSES else NEAR_CANDIDATE_CLASSES
     while True:
@@ -262,9 +267,10 @@ def _merged(
         united = _united(labels, codes, classes, numbers, records, thresholds, partner)
         if united.max() > 0 or len(numbers) == m:
             break
-        # One class is left, which may still violate, and is dear if it does not: look farther.
+        # All candidates merged into one class, which may still violate, and loses much otherwise: search
+        # farther.
         count *= 8
-    # There are no more unions than classes looked at, so that their numbers are names enough.
+    # There are at most as many unions as candidates, so the numbers of candidates name the unions.
     holder = np.arange(m)
     holder[numbers] = numbers[united]
     return np.asarray(np.unique(holder, return_inverse=True)[1], dtype=np.int64)

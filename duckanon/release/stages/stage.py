@@ -34,16 +34,16 @@ _LINES_BEFORE_QUERY = 2
 
 @dataclass(frozen=True)
 class Rounding:
-    """How finely the means of a column are rounded; see `digits`."""
+    """Rounding of the means of a column; see `digits`."""
 
-    digits: int | None = None  # after the point, of floating-point numbers; None leaves them as they are
-    step: int = 1  # of the integers behind other types
-    limit: int | None = None  # largest multiple of the step that the type has, where a mean may exceed it
+    digits: int | None = None  # after the point, for floating-point numbers; None does not round
+    step: int = 1  # in units of the integers behind other types
+    limit: int | None = None  # largest multiple of the step in the type, if a mean may exceed it
 
 
 @dataclass(frozen=True)
 class Field:
-    """A column of the release and its name inside the pipeline: q1.. , s1.. or o1.. ."""
+    """A column of the release, with its name inside the pipeline: q1.. , s1.. or o1.. ."""
 
     attribute: Attribute
     column: str
@@ -66,9 +66,9 @@ class Field:
 
     @property
     def sort_type(self) -> str | None:
-        """Type of the released values, by which they are sorted; None where equal ones are always the same.
+        """Type by which released values are sorted; None if equal values are always identical.
 
-        Quasi-identifiers have neither -0.0 nor NaN, and no type whose equal values differ.
+        Quasi-identifiers have neither -0.0 nor NaN, and no type with distinguishable equal values.
         """
         if not self.quasi:
             return "VARCHAR" if self.kind == "text" else self.type
@@ -77,22 +77,22 @@ class Field:
 
     @property
     def recode(self) -> str | None:
-        """How a quasi-identifier is recoded; None for other roles."""
+        """Recoding of a quasi-identifier; None for other roles."""
         return self.attribute.recode
 
     @property
     def rule(self) -> Rule:
-        """Rule by which a quasi-identifier is recoded."""
+        """Rule of the recoding of a quasi-identifier."""
         return rule_of(str(self.attribute.recode))
 
     @property
     def nominal(self) -> bool:
-        """Whether its values have no distances of their own, but those that a code stands for."""
+        """Whether values are texts, booleans or leaves of a hierarchy, whose distances come from codes."""
         return self.kind in {"text", "boolean"} or self.attribute.hierarchy is not None
 
     @property
     def exact(self) -> bool:
-        """Whether its values are integers behind the type, so that a mean can be rounded exactly."""
+        """Whether values are integers behind the type, so that a mean can be rounded exactly."""
         return self.kind in {"integer", "decimal", "date", "timestamp"}
 
     @property
@@ -102,24 +102,24 @@ class Field:
 
     @property
     def quasi(self) -> bool:
-        """Whether it is a quasi-identifier."""
+        """Whether the field is a quasi-identifier."""
         return self.attribute.role is Role.QUASI_IDENTIFIER
 
 
 CLASS_FIELD = Field(Attribute(CLASS, Role.CLASS, "BIGINT", "integer"), CLASS)
-"""The class of a record, first in a release that is no table of recoded quasi-identifiers."""
+"""The class of a record, the first column of a release whose quasi-identifiers are not recoded."""
 
 
 @dataclass(frozen=True)
 class SubjectColumn:
-    """A column of the source that tells the subject of a record."""
+    """A column of the source that identifies the subject of a record."""
 
     name: str
     type: str
 
     @property
     def kind(self) -> Kind:
-        """Kind of its type, as of a `Field`."""
+        """Kind of its type, as in `Field`."""
         return kind_of(self.type)
 
 
@@ -132,14 +132,14 @@ class Staged:
     fields: tuple[Field, ...]  # columns of the release in source order
     size: int  # number of records
     left_out: int  # records dropped by nulls = 'suppress'
-    subject: Field | None = None  # number of the subject, where some subject has several records
-    subject_columns: tuple[SubjectColumn, ...] = ()  # columns of the source that tell the subject
+    subject: Field | None = None  # number of the subject, if some subject has several records
+    subject_columns: tuple[SubjectColumn, ...] = ()  # columns of the source that identify the subject
     until: float | None = None  # value of `time.monotonic` at which refinement ends
-    source: str | None = None  # temporary table of the source as read, identifiers included, if asked for
-    row: str | None = None  # column of it that numbers its rows: the source_row of a record
+    source: str | None = None  # temporary table of the source rows with identifiers, if requested
+    row: str | None = None  # column of `source` that numbers its rows: the source_row of a record
     in_order: bool = False  # whether the records are stored in the order of their numbers
-    columns: tuple[tuple[str, str], ...] = ()  # of the source, names with types, dropped ones among them
-    with_nulls: frozenset[str] = frozenset()  # columns of quasi-identifiers in which some record has NULL
+    columns: tuple[tuple[str, str], ...] = ()  # of the source, names with types, including dropped columns
+    with_nulls: frozenset[str] = frozenset()  # columns of quasi-identifiers with a NULL in some record
 
     def tree(self, field: Field) -> str:
         """Temporary table (value, level, node) of a field with a hierarchy."""
@@ -177,12 +177,10 @@ def stage(
     drawn: Drawn | None = None,
     keep_source: bool = False,
 ) -> Staged:
-    """Records of the user's query, typed and numbered, in a temporary table.
+    """Records of the user's query, typed and numbered, in a temporary table with prefix `workspace`.
 
-    `workspace` is the prefix of all temporary relations. The source must have the columns that it was `drawn`
-    with. `keep_source`: the source stays, its rows numbered, so that each can be told its class.
-    SourceError: the query fails, is empty, or has NULL, NaN or infinity that the policy does not allow.
-    PolicyError: a role, type or k does not fit.
+    The source must have the columns `drawn`; `keep_source` keeps it with numbered rows. SourceError: no rows,
+    or a forbidden NULL, NaN or infinity. PolicyError: a role, type or k does not fit.
     """
     until = time.monotonic() + policy.time_limit if policy.time_limit else None
     raw, records = f"{workspace}_raw", f"{workspace}_records"
@@ -195,7 +193,7 @@ def stage(
         columns = in_step(columns, drawn, policy)
     fields = _fields(bind.bind(policy, columns))
     subject_columns = subject_columns_of(policy, columns)
-    # Quasi-identifiers first: records that share them get neighbouring numbers.
+    # Quasi-identifiers first, so that records with equal ones get consecutive numbers.
     ordered = sorted(fields, key=lambda field: "qso".index(field.column[0]))
     statement = templates.render(
         "stage/records.sql.j2",
@@ -227,12 +225,12 @@ def released_fields(staged: Staged, policy: Policy) -> tuple[Field, ...]:
 
 
 def class_fields(staged: Staged, policy: Policy) -> tuple[Field, ...]:
-    """Columns of a release that tell the class of a record."""
+    """Columns of a release that identify the class of a record."""
     return staged.quasi if policy.release == "table" else (CLASS_FIELD,)
 
 
 def subject_columns_of(policy: Policy, columns: Sequence[tuple[str, str]]) -> tuple[SubjectColumn, ...]:
-    """Columns of a source that tell the subject of a record, by name, whatever their order in the policy."""
+    """Columns of a source that identify the subject of a record, by name, in any order of the policy."""
     types = dict(columns)
     return tuple(
         SubjectColumn(name, types[name]) for name in sorted(bind.subject_of(policy, columns), key=fold)
@@ -240,7 +238,7 @@ def subject_columns_of(policy: Policy, columns: Sequence[tuple[str, str]]) -> tu
 
 
 def read_source(con: duckdb.DuckDBPyConnection, query: str, raw: str, row: str | None) -> None:
-    """Make a temporary table of what a user's query gives, its rows numbered in `row` if that has a name."""
+    """Make a temporary table of the rows of a user's query, numbered in `row` if it is not None."""
     statement = templates.render("stage/raw.sql.j2", raw=raw, query=engine.one_query(con, query), row=row)
     try:
         with interrupts.running(con):
@@ -299,6 +297,6 @@ def _check(
 
 
 def _subject_field(policy: Policy) -> Field:
-    """Return the number of the subject as a column of which every class has k values."""
+    """Return the number of the subject as a column with k distinct values in every class."""
     attribute = Attribute("subject", Role.SUBJECT, "BIGINT", "integer", distance="equal", l=Decimal(policy.k))
     return Field(attribute, "subject")

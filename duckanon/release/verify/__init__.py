@@ -1,1 +1,1 @@
-"""Released data are audited again and compared with all that was recorded of them."""
+"""Verification: released data are audited again and compared with their records."""

@@ -1,4 +1,8 @@
-"""The chain of the audits of a release, followed link by link: what was changed, moved or taken out of it."""
+"""Verification of the chain of audits, link by link: finds changed, moved and removed audits.
+
+Anyone who can write the database can make a new chain from the beginning. A chain whose end was cut off looks
+whole. Only a head that was kept elsewhere reveals either.
+"""
 
 from __future__ import annotations
 
@@ -18,22 +22,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Chain:
-    """What became of the chain of a release."""
+    """Result of checking the chain of a release."""
 
-    links: tuple[str, ...]  # of every audit, computed anew, in the order of their numbers
-    heads: tuple[str, ...]  # those that no other audit follows: one, where the chain is a line
-    differences: tuple[str, ...]  # where the chain is broken
+    links: tuple[str, ...]  # of every audit, computed again, by number
+    heads: tuple[str, ...]  # links without a successor: one if the chain is a line
+    differences: tuple[str, ...]  # breaks of the chain
 
 
 _NEW_CHAIN = "REFRESH and EXPORT where it was made give a chain anew"
 
 
 def checked(con: duckdb.DuckDBPyConnection, home: str, release: RecordedRelease) -> Chain:
-    """Check the chain of a release: every link is computed anew, by one query an audit.
-
-    Whoever can write the database can make a chain anew from its beginning, and the end of one that was cut
-    off is not missed by it: only a head that was kept elsewhere tells.
-    """
+    """Check the chain of a release: every link is computed again, by one query for each audit."""
     chained = [audit for audit in release.audits if audit.chain is not None]
     chained.sort(key=lambda audit: (audit.number or 0, audit.chain or ""))
     begin = origin(con, home, release.release_id)
@@ -77,7 +77,7 @@ def _misplaced(audit: RecordedAudit, chained: Sequence[RecordedAudit], begin: st
 
 
 def _out_of_line(chained: Sequence[RecordedAudit], *, exported: bool) -> Iterator[str]:
-    """Tell where the chain is not one line from the release to, in an exported file, its export."""
+    """Tell where the chain is no single line from the release on; an exported file ends it at the export."""
     for previous, times in Counter(audit.previous for audit in chained).items():
         if times > 1:
             yield f"{times} audits follow {previous}, and the chain is one line: {_NEW_CHAIN}"

@@ -1,4 +1,4 @@
-"""What a database holds beside its releases; an exported file the macros that EXPORT writes, and no more."""
+"""Contents of a database beside its releases; an exported file may have only the macros of EXPORT."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PROGRAMS = ("duckanon", "DuckDB")
 _EXCLUDED = re.compile(r"EXCLUDE \(([^()]*)\)")
 
 _WORDS = re.compile(r"\"(?:[^\"]|\"\")*\"|'(?:[^']|'')*'|[\w.]+|\S")
-"""Words of SQL, a quoted name being one."""
+"""Words of SQL; a quoted name is one word."""
 
 Macro = tuple[str, str]
 """Schema and name."""
@@ -40,16 +40,16 @@ Macro = tuple[str, str]
 
 @dataclass(frozen=True)
 class Held:
-    """What a database holds beside its releases."""
+    """Contents of a database beside its releases."""
 
-    differences: tuple[str, ...]  # metadata of no release; in an exported file, what is not EXPORT's
-    notes: tuple[str, ...]  # macros of which that cannot be told, because another version wrote the file
-    macros: bool | None  # whether all and only those of EXPORT; None for the owner's, which may have any
+    differences: tuple[str, ...]  # metadata without a release; in an exported file, contents not by EXPORT
+    notes: tuple[str, ...]  # macros that cannot be checked, because another version wrote the file
+    macros: bool | None  # whether exactly the macros of EXPORT exist; None for the owner's database
 
 
 @dataclass(frozen=True)
 class _ExportWrites:
-    """What EXPORT of this version writes into every file."""
+    """Contents that EXPORT of this version writes into every file."""
 
     macros: Mapping[Macro, list[tuple[Any, ...]]]
     defaults: Mapping[Macro, str]
@@ -57,10 +57,10 @@ class _ExportWrites:
 
 
 def held(con: duckdb.DuckDBPyConnection, home: str, told: str, recorded: Sequence[RecordedRelease]) -> Held:
-    """What a database holds beside its releases, and a file of this version does not.
+    """Contents of a database that do not belong to its releases; the owner's own database may have any.
 
-    `told` is the database with the copy of its metadata. In the database of the owner anything may be. On
-    `con` names mean DuckDB's own functions, whatever the file holds.
+    `told` is the database with the copy of the metadata. On `con` names mean DuckDB's own functions, whatever
+    the file contains.
     """
     differences = [*_metadata(con, told, recorded), *_collated(con, home, recorded)]
     if not recorded[0].exported:
@@ -83,7 +83,7 @@ def held(con: duckdb.DuckDBPyConnection, home: str, told: str, recorded: Sequenc
 def _metadata(
     con: duckdb.DuckDBPyConnection, told: str, recorded: Sequence[RecordedRelease]
 ) -> Iterator[str]:
-    """Tell where the tables of the metadata do not fit together."""
+    """Tell where the tables of the metadata contradict each other."""
     for number, times in Counter(release.release_id for release in recorded).items():
         if times > 1:
             yield f"{SCHEMA}.releases names release {number} {times} times"
@@ -96,9 +96,9 @@ def _metadata(
 def _collated(
     con: duckdb.DuckDBPyConnection, home: str, recorded: Sequence[RecordedRelease]
 ) -> Iterator[str]:
-    """Tell which columns of a release or of the metadata have a collation: other values are one by it.
+    """Tell which columns of a release or of the metadata have a collation, which changes equality.
 
-    duckanon compares texts byte by byte, and writes COLLATE C at most, which does so, too.
+    duckanon compares texts byte by byte. It writes at most COLLATE C, which does the same.
     """
     tables = {(SCHEMA, name) for name in METADATA}
     for release in recorded:
@@ -119,7 +119,7 @@ def _collated(
 def _beside_the_blocks(
     con: duckdb.DuckDBPyConnection, home: str, recorded: Sequence[RecordedRelease]
 ) -> tuple[list[str], tuple[str, ...]]:
-    """Tell what is behind the end of an exported file and beside it, and note what is in its free blocks."""
+    """Tell what is behind the end of an exported file and beside it, and note the contents of free blocks."""
     database = databases(con, STAGE).get(home)
     if database is None or database.path is None:
         return [], ()
@@ -162,7 +162,7 @@ def _unknown(macros: Sequence[str], programs: tuple[str, str], writer: tuple[str
 
 
 def _writers(recorded: Sequence[RecordedRelease]) -> list[tuple[str | None, str | None]]:
-    """Programs that wrote the file, as it says itself."""
+    """Programs that wrote the file, according to the file."""
     audits = [audit for release in recorded for audit in release.audits if audit.statement == "export"]
     return [(audit.duckanon_version, audit.duckdb_version) for audit in audits] or [
         (release.duckanon_version, None) for release in recorded
@@ -203,7 +203,7 @@ def _macros_that_differ(con: duckdb.DuckDBPyConnection, home: str, written: _Exp
 
 @cache
 def _written() -> _ExportWrites:
-    """Write a file as EXPORT does, for DuckDB does not give back the text of a macro as it was written."""
+    """Write a file by EXPORT, because DuckDB changes the text of a stored macro."""
     with tempfile.TemporaryDirectory() as folder, engine.in_memory() as fresh:
         file = Path(folder) / "written.duckdb"
         attach(fresh, file, new=True)
@@ -222,7 +222,7 @@ def _written() -> _ExportWrites:
 
 
 def _columns(con: duckdb.DuckDBPyConnection, table: str) -> list[tuple[str, str]]:
-    """Name and type of the columns of a table of the metadata that are exported."""
+    """Names and types of the exported columns of a metadata table."""
     values = {"catalog": "export", "table": table, "release_id": 0, "view": ""}
     return columns_of(con, subquery(templates.render("export/contents.sql.j2:metadata", **values)), STAGE)
 
@@ -237,12 +237,12 @@ def _macros(con: duckdb.DuckDBPyConnection, home: str) -> dict[Macro, list[tuple
 
 
 def _in_order(definition: str) -> str:
-    """Sort the names behind EXCLUDE: a set, which DuckDB writes in another order at every checkpoint."""
+    """Sort the names after EXCLUDE, whose order DuckDB changes at every checkpoint."""
     return _EXCLUDED.sub(lambda match: f"EXCLUDE ({', '.join(sorted(match[1].split(', ')))})", definition)
 
 
 def _defaults(con: duckdb.DuckDBPyConnection, home: str, macro: Macro) -> str:
-    """Parameters of a macro with their defaults, which no table of the catalog shows."""
+    """Parameters of a macro with their defaults, which are in no table of the catalog."""
     schema, name = macro
     query = templates.render("evidence/contents.sql.j2:signature", catalog=home, schema=schema, name=name)
     try:

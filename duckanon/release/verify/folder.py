@@ -1,4 +1,4 @@
-"""Verification of a release that Spark made: its folder of Parquet files against the evidence in it."""
+"""Verification of a release by Spark: its folder of Parquet files against the evidence in the folder."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ if TYPE_CHECKING:
     from duckanon.release.folders import FolderEvidence
 
 _DONE = "_SUCCESS"
-"""File without content that Spark writes when all others are there."""
+"""Empty file that Spark writes after all other files."""
 
 _FIRST_FILE_PREFIX = "part-00000-"
-"""How the name of the file begins that the first task of Spark writes."""
+"""First characters of the name of the file by Spark's first task."""
 
 _FILES_TOLD = 20
-"""Files of a folder that are told one by one."""
+"""Entries of a folder that are listed one by one."""
 
 _NOT_COMPARED = (
     "information loss, suppressed records, warnings, versions and settings are what the evidence says: "
@@ -61,12 +61,12 @@ _NOT_COMPARED = (
 
 
 def verify_folder(folder: Path, expected: Sequence[str] = (), *, heads: Sequence[str] = ()) -> Verification:
-    """Verification of a folder that `duckanon.spark.anonymize` wrote; nothing is written, no Spark is asked.
+    """Verify a folder of `duckanon.spark.anonymize` without writing and without Spark.
 
-    The folder must not change meanwhile; its records are read once. A ReleaseError where it has no evidence
-    that can be read. What is expected is that of a database; the head is the SHA-256 of the evidence.
+    The folder must not change meanwhile; its records are read once. A ReleaseError without readable evidence.
+    `expected` is as for a database; a head is the SHA-256 of the evidence.
     """
-    file_literal(folder)  # an error where DuckDB cannot be told of files in it
+    file_literal(folder)  # raises if DuckDB cannot name files in it
     evidence, text = _evidence(folder)
     files, strange = _files(folder)
     with foreign.opened(files) as con, engine.temporary(con) as workspace:
@@ -92,7 +92,7 @@ def _evidence(folder: Path) -> tuple[FolderEvidence, bytes]:
 
 
 def _unlike(evidence: FolderEvidence, text: bytes) -> Iterator[str]:
-    """Tell where the file of the evidence is not written as duckanon writes it: blanks have room."""
+    """Tell where the evidence file differs from duckanon's own writing, because blanks could hide data."""
     written = evidence.to_json().encode()
     if text != written:
         sizes = f"it has {len(text)} bytes, its content takes {len(written)}"
@@ -100,10 +100,10 @@ def _unlike(evidence: FolderEvidence, text: bytes) -> Iterator[str]:
 
 
 def _files(folder: Path) -> tuple[list[Path], list[str]]:
-    """Return the files of the records, in the order of their names, and tell what else should not be there.
+    """Return the files of the records, sorted by name, and tell which other entries should not be there.
 
-    Those that any reader takes for records: Spark passes over names that begin with _ or a dot, and goes into
-    folders, a pattern of DuckDB does neither.
+    Every reader must see the same records: Spark skips names with _ or a dot in front and enters folders; a
+    DuckDB pattern does neither.
     """
     with os.scandir(folder) as entries:
         found = sorted(entries, key=lambda entry: entry.name)
@@ -121,7 +121,7 @@ def _files(folder: Path) -> tuple[list[Path], list[str]]:
 
 
 def _strange(entry: os.DirEntry[str], names: Collection[str]) -> str | None:
-    """Say why something in the folder is nothing that a release on Spark writes; None where it may be."""
+    """Return why an entry of the folder is not written by a release on Spark; None if it may be."""
     name = entry.name
     if entry.is_symlink():
         return "is a link: what it leads to is elsewhere and was not read"
@@ -130,7 +130,7 @@ def _strange(entry: os.DirEntry[str], names: Collection[str]) -> str | None:
     if name == EVIDENCE or (name == _DONE and not entry.stat().st_size):
         return None
     if name.startswith(".") and name.endswith(".crc"):
-        # The sum that Hadoop keeps of a file beside it.
+        # Hadoop's checksum of the file beside it.
         return None if name[1:].removesuffix(".crc") in names else "is the sum of a file that is gone"
     if name[0] in "_.":
         return "Spark passes over and did not write for a release: it was not read"
@@ -143,13 +143,13 @@ def _strange(entry: os.DirEntry[str], names: Collection[str]) -> str | None:
 
 @dataclass(frozen=True)
 class _FolderRecords:
-    """The records as they are now, in a temporary table."""
+    """The present records, in a temporary table."""
 
     relation: str
     columns: list[tuple[str, str]]
     fingerprint: str
     number: int
-    beside: tuple[str, ...]  # what the files state that is not true of them, and hold beside them
+    beside: tuple[str, ...]  # false statements of the files, and contents beside the records
 
 
 def _verified(
@@ -198,7 +198,7 @@ def _verified(
 
 
 def _asked(evidence: FolderEvidence) -> tuple[Policy | None, list[str]]:
-    """Return the policy that the evidence states, None where it cannot be audited, and what is wrong."""
+    """Return the policy in the evidence, None if it cannot be audited, and its faults."""
     try:
         policy = Policy.from_toml(evidence.policy)
         options = not_yet(policy)
@@ -219,14 +219,14 @@ def _writer(evidence: FolderEvidence) -> str | None:
 
 
 def _read(con: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path]) -> _FolderRecords:
-    """Read the records once, to a table: a Parquet file says of itself what is in it, and may lie."""
+    """Read the records once into a table, because a Parquet file may lie about its rows."""
     if not files:
         raise SourceError("no Parquet file of a release is in the folder")
     first = _columns(con, files[:1])
     for file in files[1:]:
         columns = _columns(con, [file])
         if columns != first:
-            # DuckDB leaves out what only a later file has, and casts what is of another type.
+            # DuckDB drops a column that only a later file has, and casts a column of another type.
             raise SourceError(
                 f"{files[0].name!r} has the columns {_listed(first)}, and {file.name!r} {_listed(columns)}"
             )
@@ -248,7 +248,7 @@ def _beside(
     con: duckdb.DuckDBPyConnection, file: Path, files: Sequence[Path], columns: Sequence[tuple[str, str]]
 ) -> Iterator[str]:
     yield from parquet_room.beside(con, file, [name for name, _ in columns], STAGE)
-    # The first task of Spark writes its file also where it has no record.
+    # The first task of Spark writes a file even without records.
     first = [one for one in files if one.name.startswith(_FIRST_FILE_PREFIX)]
     if [file] != first and not parquet_room.records(con, file, STAGE):
         yield f"it has no record, and only one file may have none, called {_FIRST_FILE_PREFIX}..."
@@ -277,7 +277,7 @@ def _facts(evidence: FolderEvidence, records: _FolderRecords) -> Iterator[str]:
 def _audited(
     con: duckdb.DuckDBPyConnection, records: _FolderRecords, policy: Policy, folder: Path
 ) -> tuple[Report, list[str]]:
-    """Return the audit of the records by the policy, and tell where their columns are not its columns."""
+    """Return the audit of the records by the policy, and tell where their columns do not fit the policy."""
     asked = policy.audited()
     attributes = bind_audit(asked, records.columns)
     report = audit_attributes(con, records.relation, attributes, asked, {}, name=str(folder))
@@ -298,7 +298,7 @@ def _roles(records: _FolderRecords, policy: Policy, attributes: Sequence[Attribu
 
 
 def _of_the_source(recorded: Sequence[Mapping[str, Any]], policy: Policy, classes: int) -> Iterator[Measure]:
-    """Give the rows of `min_values` as they have to be recorded: released records do not tell them."""
+    """Give the rows of `min_values` as they must be recorded; the released records do not contain them."""
     names = {fold(name) for name in policy.quasi_identifiers}
     for row in recorded:
         name, least = row["attribute"], policy.least_values
@@ -307,7 +307,7 @@ def _of_the_source(recorded: Sequence[Mapping[str, Any]], policy: Policy, classe
 
 
 def _redone(evidence: FolderEvidence, policy: Policy, report: Report) -> Iterator[str]:
-    """Compare the recorded audit with the one that was done again."""
+    """Compare the recorded audit with the repeated audit."""
     audit = evidence.audit
     if audit["name"] != NAME and _writer(evidence) == version("duckanon"):
         yield f"the recorded audit is called {audit['name']!r}, and duckanon calls it {NAME!r}"

@@ -1,4 +1,4 @@
-"""The rows of a recorded audit beside those of the same audit done again."""
+"""Comparison of the rows of a recorded audit with the repeated audit."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 def differing(
     recorded: Sequence[Mapping[str, Any]], again: Sequence[Measure], *, writer: str | None
 ) -> Iterator[str]:
-    """Tell what differs, of an audit that this version of duckanon recorded."""
+    """Tell the differences of an audit that this version of duckanon recorded."""
     before = {"measures": list(recorded)}
     after = {"measures": [dict(zip(COLUMNS, measure.row(), strict=True)) for measure in again]}
     differences = changes(before, after)
-    # A measure that this version reports and judges by nothing may be newer than the record.
+    # An unjudged measure of this version may be newer than the record.
     newer = writer != version("duckanon")
     appeared = tuple(row for row in differences.appeared if not (newer and row["passed"] is None))
     differences = replace(differences, appeared=appeared)

@@ -1,4 +1,4 @@
-"""What a verification found, release by release, and its text and JSON forms."""
+"""Result of a verification, release by release, with its text and JSON forms."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Verified:
-    """What became of one release."""
+    """Result for one release."""
 
     release: str  # number and name
     created_at: str | None  # UTC
     records: int | None  # counted
-    fingerprint: str | None  # of the rows as they are now; None where they cannot be read
-    policy_hash: str | None  # likewise
-    policy: str | None  # text of that hash: what the audit asked
-    heads: tuple[str, ...]  # links that no other follows: several of audits at one time
-    links: tuple[str, ...]  # of the chain, each computed anew
+    fingerprint: str | None  # of the present rows; None if they cannot be read
+    policy_hash: str | None  # of the present policy; None likewise
+    policy: str | None  # text of that hash: the audited policy
+    heads: tuple[str, ...]  # links without a successor; several for simultaneous audits
+    links: tuple[str, ...]  # links of the chain, computed again
     audits: int  # recorded audits
-    report: Report | None  # the audit by its policy, done again; None where it cannot be done
-    differences: tuple[str, ...]  # where the record and what is there differ
-    notes: tuple[str, ...]  # what could not be compared
+    report: Report | None  # repeated audit by its policy; None if impossible
+    differences: tuple[str, ...]  # differences of record and data
+    notes: tuple[str, ...]  # facts that could not be compared
 
     @property
     def verified(self) -> bool:
@@ -39,17 +39,17 @@ class Verified:
 
 @dataclass(frozen=True)
 class Verification:
-    """What became of all releases of a database."""
+    """Result for all releases of a database."""
 
     database: str
     releases: tuple[Verified, ...]
-    differences: tuple[str, ...] = ()  # expected and in none of them, or there and should not be
-    notes: tuple[str, ...] = ()  # what could not be compared
-    macros: bool | None = None  # whether they are those of EXPORT; None where the owner may have any
+    differences: tuple[str, ...] = ()  # expected values of no release, and contents that should not exist
+    notes: tuple[str, ...] = ()  # facts that could not be compared
+    macros: bool | None = None  # whether they are EXPORT's; None for the owner's database, which may have any
 
     @property
     def verified(self) -> bool:
-        """Whether every release is."""
+        """Whether every release is verified."""
         return not self.differences and all(release.verified for release in self.releases)
 
     def to_dict(self) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class Verification:
         return json.dumps(plain, indent=2)
 
     def to_text(self) -> str:
-        """A paragraph a release, and the verdict in the last line."""
+        """A paragraph for each release, and the verdict in the last line."""
         lines: list[str] = []
         for release in self.releases:
             made = f"{release.created_at} UTC" if release.created_at else "at an unknown time"
@@ -108,7 +108,7 @@ class Verification:
 
     @property
     def _macros(self) -> str:
-        """Second half of the verdict: an auditor who asks the macros in the file must know whose they are."""
+        """Second half of the verdict: whose macros are in the file, for auditors who call them."""
         return {
             None: "",
             True: "; the audit macros are those that EXPORT writes",
@@ -117,7 +117,7 @@ class Verification:
 
 
 def missing(releases: Sequence[Verified], expected: Sequence[str], heads: Sequence[str]) -> Iterator[str]:
-    """Tell what was kept elsewhere, a fingerprint, policy hash or head, and is that of no release."""
+    """Tell which expected fingerprint, policy hash or head belongs to no release."""
     hashes = {text for release in releases for text in (release.fingerprint, release.policy_hash)}
     links = {link for release in releases for link in release.links}
     for texts, known, what in (
@@ -130,7 +130,7 @@ def missing(releases: Sequence[Verified], expected: Sequence[str], heads: Sequen
 
 
 def _remarks(outcome: Verified | Verification) -> list[str]:
-    """Give a line for each note and difference; names in a file are written by anyone."""
+    """Give a line for each note and difference, made legible because anyone may write names in a file."""
     return [
         *(f"note: {legible(note)}" for note in outcome.notes),
         *(f"difference: {legible(difference)}" for difference in outcome.differences),

@@ -1,4 +1,4 @@
-"""What the metadata of a database says about its releases, read for verification and believed in nothing."""
+"""Metadata of a database about its releases, read as untrusted input for verification."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ _AUDIT = (
 
 
 OF_THE_SOURCE = ("information_loss", "suppressed_records")
-"""Measures of a release that its rows do not tell."""
+"""Measures of a release that are unknown from its rows."""
 
 
 @dataclass(frozen=True)
 class RecordedColumn:
-    """A released column as it was recorded; what was recorded as NULL is None."""
+    """A released column in the metadata; NULL is None."""
 
-    # Policy and comparison judge what a file says here.
+    # Any types, because the policy and the comparison check the values of the file.
     position: Any
     name: Any
     role: Any
@@ -72,7 +72,7 @@ class RecordedColumn:
 
 @dataclass(frozen=True)
 class RecordedAudit:
-    """An audit as it was recorded; what was recorded as NULL is None."""
+    """An audit in the metadata; NULL is None."""
 
     audit_id: str
     schema_version: int  # of the layout of the metadata
@@ -83,24 +83,24 @@ class RecordedAudit:
     fingerprint: str | None
     duckanon_version: str | None
     duckdb_version: str | None
-    previous: str | None  # links that it follows
+    previous: str | None  # link of the audit before it
     chain: str | None  # its own link
     number: int | None  # place in the chain, from 1
     measures: tuple[dict[str, Any], ...]  # the report rows
 
     def __str__(self) -> str:
-        """Name it as a reader finds it in the metadata."""
+        """Name of the audit, as in the metadata."""
         return f"audit {self.audit_id} ({self.statement}, {self.audited_at} UTC)"
 
 
 @dataclass(frozen=True)
 class RecordedRelease:
-    """A release as it was recorded; what was recorded as NULL is None."""
+    """A release in the metadata; NULL is None."""
 
-    exported: bool  # in an exported file; else in the database in which it was made
+    exported: bool  # whether in an exported file, not in the database where it was made
     release_id: int
     schema_version: int  # of the layout of the metadata
-    target: Target  # the view as it was called
+    target: Target  # the view under its recorded name
     table: str  # backing table
     records: int | None
     classes: int | None
@@ -115,11 +115,11 @@ class RecordedRelease:
     audits: tuple[RecordedAudit, ...]  # in the order of time
 
     def __str__(self) -> str:
-        """Name it as a reader knows it."""
+        """Number and name of the release."""
         return f"release {self.release_id} ({self.target.schema}.{self.target.name})"
 
     def asked(self) -> AuditPolicy:
-        """Policy that the tables of columns and thresholds state; a PolicyError where they state none."""
+        """Policy in the tables of columns and thresholds; a PolicyError if they contain none."""
         thresholds: dict[str, dict[str, Decimal]] = {}
         diversity: dict[str, Any] = {}
         for measure, attribute, threshold, kind, c in self.thresholds:
@@ -143,32 +143,32 @@ class RecordedRelease:
 
     @property
     def numbered(self) -> bool:
-        """Whether a column of its own tells the classes, and not the quasi-identifiers."""
+        """Whether a column of its own identifies the classes, instead of the quasi-identifiers."""
         return any(column.role == Role.CLASS.value for column in self.columns)
 
     @property
     def told(self) -> tuple[str, ...]:
-        """What whoever reads an audit of it has to know."""
+        """Remarks for readers of an audit of the release."""
         forms = [FORMS[form] for form in {column.recode for column in self.columns} if form in FORMS]
         return (*forms, *proved([row[0] for row in self.thresholds]))
 
     @property
     def proved(self) -> dict[tuple[str, str | None], Decimal | None]:
-        """Thresholds by measure and column that were proved when it was made: its rows do not tell."""
+        """Thresholds by measure and column that were proved from the source, not from released rows."""
         return {(row[0], row[1]): row[2] for row in self.thresholds if row[0] in OF_THE_RECORDS}
 
     @property
     def released(self) -> tuple[Released, ...]:
-        """Its columns, as the metadata of a release of ours are read."""
+        """Its columns, in the form of our own metadata."""
         return tuple(Released(one.name, one.role, one.recode, one.tree) for one in self.columns)
 
     def _classes(self) -> list[str]:
-        """Columns that tell the class: its number, where there is one, else the quasi-identifiers."""
+        """Columns that identify the class: its number if there is one, else the quasi-identifiers."""
         role = Role.CLASS if self.numbered else Role.QUASI_IDENTIFIER
         return [column.name for column in self.columns if column.role == role.value]
 
     def _kind(self) -> str:
-        """Kind of l-diversity that was reported without a threshold, which only the audits tell."""
+        """Kind of l-diversity that was reported without a threshold, which only the audits state."""
         names = [row["measure"] for audit in self.audits for row in audit.measures]
         return "entropy" if "entropy_l_diversity" in names[:3] else "distinct"
 
@@ -176,10 +176,10 @@ class RecordedRelease:
 def read_releases(
     con: duckdb.DuckDBPyConnection, home: str, *, called: str | None = None
 ) -> list[RecordedRelease]:
-    """Releases that the metadata of a database names, in the order of their numbers.
+    """Releases in the metadata of a database, in the order of their numbers.
 
-    `home` may be a copy of the metadata; `called` is what errors call the database. A ReleaseError where
-    there is none, or the metadata cannot be read or are of another version.
+    `home` may be a copy of the metadata; errors call the database `called`. A ReleaseError without a release,
+    and for metadata that are unreadable or of another version.
     """
     kind = dict(engine.rows(con, templates.render("catalog/databases.sql.j2:with_releases"), STAGE)).get(home)
     if kind not in {"releases", "exported"}:
@@ -223,7 +223,7 @@ def _audits(recorded: Sequence[tuple[Any, ...]]) -> list[RecordedAudit]:
     for row in recorded:
         if None in row[:2]:
             raise ReleaseError(f"the metadata is broken: audit {row[0]} has no id or no version")
-        # An audit of which some rows say something else than the others falls apart into several.
+        # An audit whose rows contradict each other is read as several audits.
         heads.setdefault(row[: len(_AUDIT)], []).append(dict(zip(COLUMNS, row[len(_AUDIT) :], strict=True)))
     return [
         RecordedAudit(**dict(zip(_AUDIT, head, strict=True)), measures=tuple(rows))
@@ -238,7 +238,7 @@ def _rows(con: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
 def of_the_source(
     classes: int, *, information_loss: float | None, suppressed: int | None
 ) -> tuple[Measure, ...]:
-    """Measures that the rows of a release do not tell: CREATE finds and ``duckanon.releases`` keeps them."""
+    """Measures that CREATE records in ``duckanon.releases``, because released rows do not contain them."""
     values = information_loss, None if suppressed is None else float(suppressed)
     return tuple(
         Measure(name, None, None, value, classes, None, None, None)
@@ -252,7 +252,7 @@ _STATEMENTS = {"release", "audit", "export"}
 
 
 def misworded(release: RecordedRelease) -> Iterator[str]:
-    """What the metadata of a release says in words or names that this version does not write."""
+    """Words and names in the metadata of a release that this version would not write."""
     if release.table != f"release_{release.release_id}":
         yield f"the table of the release is recorded as {release.table!r}"
     if release.exported and release.target.schema != "main":

@@ -1,4 +1,10 @@
-"""Verification of released data: every recorded audit is done again, and compared with what was recorded."""
+"""Verification of released data: every recorded audit is repeated and compared with its record.
+
+The tables of a database are copied before they are queried, one release at a time, so that statistics in the
+file have no influence. A macro of the current database would hide DuckDB's function of the same name: a file
+could bring its own sha256, or a duckdb_functions without that macro. So names are made to mean DuckDB's own
+functions.
+"""
 
 from __future__ import annotations
 
@@ -42,12 +48,10 @@ if TYPE_CHECKING:
 def verify(
     con: duckdb.DuckDBPyConnection, expected: Sequence[str] = (), *, heads: Sequence[str] = ()
 ) -> Verification:
-    """Verification of every release of the current database; nothing is written.
+    """Verify every release of the current database, opened read-only; nothing is written.
 
-    The database must not change meanwhile: open it read-only. Its tables are copied before anything is asked
-    of them, one release at a time, so that what the file states about them decides nothing. Each expected
-    fingerprint or policy hash must be that of a release, each head a link of the chain of a release, which
-    may have grown since. One audit for each different policy, and one fingerprint, a release.
+    Each expected fingerprint or policy hash must belong to a release, each head to a link of a chain. Costs a
+    fingerprint for each release, and an audit for each of its distinct policies.
     """
     with _own_functions(con) as home, own_copy.room(con, [SCHEMA], STAGE) as told:
         foreign.check_metadata(con, home, STAGE)
@@ -61,15 +65,11 @@ def verify(
 
 @contextlib.contextmanager
 def _own_functions(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
-    """Let names mean DuckDB's own functions; give the database that was current.
-
-    A macro hides the function of its name from all queries while its database is current, so a file could
-    bring along its own sha256, or a duckdb_functions that does not show it.
-    """
+    """Let names mean DuckDB's own functions; give the name of the database that was current."""
     ((home, schema, before),) = engine.rows(con, templates.render("session.sql.j2:current"), STAGE)
 
     def restore() -> None:
-        # The names of the search path may be meant in the database that was current.
+        # Names of the search path may belong to the database that was current.
         engine.run(con, templates.render("session.sql.j2:use", catalog=home, schema=schema), STAGE)
         look_up(before)
 
@@ -132,7 +132,7 @@ def _verified_in(con: duckdb.DuckDBPyConnection, home: str, room: str, release: 
 
 @dataclass(frozen=True)
 class _Subject:
-    """The released rows as they are now."""
+    """The present released rows."""
 
     columns: list[tuple[str, str]]
     trees: dict[str, str]
@@ -144,7 +144,7 @@ class _Subject:
 def _subject(
     con: duckdb.DuckDBPyConnection, home: str, room: str, release: RecordedRelease, relation: str
 ) -> tuple[_Subject, list[str]]:
-    """Return the rows of a release, copies of its trees, and where the file lies about the trees."""
+    """Return the rows of a release, copies of its trees, and false statements of the file about the trees."""
     done: dict[str, Report] = {}
     columns = columns_of(con, relation, STAGE)
     name = str(replace(release.target, catalog=home))
@@ -173,7 +173,7 @@ def _subject(
 
 
 def _published(release: RecordedRelease) -> Published:
-    """Form of a release that an audit takes, which is given the policy and needs no size."""
+    """The release in the form of an audit, which gets its policy elsewhere and needs no size."""
     return Published(
         target=release.target,
         release_id=release.release_id,
@@ -193,7 +193,7 @@ def _published(release: RecordedRelease) -> Published:
 def _place(
     con: duckdb.DuckDBPyConnection, home: str, room: str, release: RecordedRelease
 ) -> tuple[str | None, list[str]]:
-    """Copy the rows of a release to a room; return them as SQL text, and what is wrong with their place."""
+    """Copy the rows of a release to a room; return them as SQL text, and faults of their place."""
     query = templates.render("evidence/contents.sql.j2:relations", catalog=home)
     rows = engine.rows(con, query, STAGE)
     parts, there = parts_of(release.released), [row[:3] for row in rows]
@@ -226,7 +226,7 @@ def _view(
     part: Part,
     rows: Sequence[tuple[Any, ...]],
 ) -> Iterator[str]:
-    """Tell whether the view of a part shows its table; what it is, is read, and it never runs."""
+    """Tell whether the view of a part shows its table; the view is read as text and never run."""
     target, table = part.beside(release.target), part.of(release.table)
     marked = [row[1:3] for row in rows if row[3] == metadata.comment(release.release_id, part.ending)]
     if (target.schema, target.name) not in marked:
@@ -261,7 +261,7 @@ def _structure(release: RecordedRelease, subject: _Subject, report: Report) -> I
 
 
 def _policies(release: RecordedRelease, subject: _Subject, text: str) -> Iterator[str]:
-    """Compare the three places that state the policy of the release."""
+    """Compare the three statements of the policy of the release."""
     if not release.exported:
         try:
             stated = canonical(
@@ -319,7 +319,7 @@ def _trees(audit: RecordedAudit, text: str) -> Iterator[str]:
 
 
 def _proved(release: RecordedRelease, audit: RecordedAudit) -> Iterator[str]:
-    """Tell where the record of what the rows of a release do not tell contradicts itself."""
+    """Tell where the record of facts beyond the released rows contradicts itself."""
     rows = [row for row in audit.measures if row["measure"] in OF_THE_RECORDS]
     found = {(row["measure"], row["attribute"]) for row in rows}
     for measure, attribute in sorted(found ^ release.proved.keys(), key=str):
@@ -329,7 +329,7 @@ def _proved(release: RecordedRelease, audit: RecordedAudit) -> Iterator[str]:
         asked = release.proved.get((row["measure"], row["attribute"]))
         if asked is None:
             continue
-        # Where all values are 0 there is none to be told, and no least per cent.
+        # If all values are 0, there is no value to reveal, and no least per cent.
         least = (
             row["value"]
             if row["value"] is not None

@@ -1,1 +1,1 @@
-"""Advise: what the owner of a valid release should know."""
+"""Advise: warnings for the owner of a valid release."""

@@ -1,4 +1,10 @@
-"""Advice: what the owner of a valid release should know, loud where utility collapsed."""
+"""Advice: warnings for the owner of a valid release, with emphasis on collapsed utility.
+
+A warning names a sensitive column that classes reveal; insensitive columns that are nearly unique, alone or
+together; numbers that may be codes; a quasi-identifier released as one person's own value, by a mean that one
+record dominates, or with approximate distances; numbers written with a comma; records left out for a NULL;
+the cost of the thresholds.
+"""
 
 from __future__ import annotations
 
@@ -42,28 +48,28 @@ COLLAPSE_LOSS_PERCENT = 80.0
 """IL above which the data count as lost, however many classes there are."""
 
 HARMLESS_LOSS_PERCENT = 1.0
-"""IL up to which large classes are no harm: there are few different values then."""
+"""IL up to which large classes do no harm, because there are few distinct values."""
 
 UNIQUE_MIN_SHARE = 0.9
-"""Share of different values above which an insensitive column singles records out."""
+"""Share of distinct values above which an insensitive column singles records out."""
 
 ALONE_MIN_SHARE = 0.2
-"""Share of records alone with their insensitive value, or with all of these, from which a warning says so."""
+"""Share of records unique in one insensitive column, or in all, from which there is a warning."""
 
 OWN_VALUE_MIN_SHARE = 0.5
-"""Different values a record from which the most frequent value of a class is one person's own."""
+"""Distinct values per record from which the mode of a class is one person's own value."""
 
 COUNTED_COLUMNS_PER_STATEMENT = 16
-"""Columns whose different values one statement counts."""
+"""Columns whose distinct values one statement counts."""
 
 ESTIMATED_COLUMNS_PER_STATEMENT = 100
-"""Columns whose different values one statement estimates."""
+"""Columns whose distinct values one statement estimates."""
 
 ESTIMATE_MARGIN = 1.5
-"""Times by which no estimate of different values is too low: their standard error is 3.4 %."""
+"""Factor by which no estimate of distinct values is too low: their standard error is 3.4 %."""
 
 TOLD_SHARE = 0.1
-"""Share of a value within which a mean tells it."""
+"""Relative distance within which a mean reveals a value."""
 
 
 @progress.step("advise")
@@ -77,15 +83,9 @@ def advise(
     report: Report,
     policy: Policy,
 ) -> Report:
-    """The report with warnings of what the owner of a release should know.
-
-    Of sensitive columns that classes reveal; insensitive ones that are nearly unique, each or together;
-    numbers that are, or may be, codes; quasi-identifiers released as one person's own value, by a mean that
-    one record dominates, or with approximate distances; numbers written with a comma; records left out for a
-    NULL; and what the thresholds cost.
-    """
+    """The report with warnings for the owner of a release."""
     cost = _collapse(limits, sample, recoded, report, policy)
-    # Two tables say of a class, and not of a record, which values it has.
+    # Two tables give the sensitive values of a class, not of a record.
     if not cost and policy.release != "anatomy":
         cost = flattened(con, staged, candidate=recoded.table)
     columns = _of_columns(con, staged, embedded, recoded, policy)
@@ -96,7 +96,7 @@ def _of_columns(
     con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, recoded: Recoded, policy: Policy
 ) -> tuple[str, ...]:
     """Warnings about the columns of a release."""
-    # Levels are no one's own values, and take no distances.
+    # A level is nobody's own value and needs no distances.
     leveled = policy.method == "full_domain"
     commas = _commas(con, staged, embedded)
     commas = {field: text for field, text in commas.items() if not (leveled and field.quasi)}
@@ -119,7 +119,7 @@ def _of_columns(
 
 
 def codes(quasi: Sequence[Field], names: Sequence[str], policy: Policy) -> list[str]:
-    """Numbers that are taken for codes, or may be codes, and that the policy does not say how to recode."""
+    """Numbers that are or may be codes, and whose recoding the policy does not state."""
     if policy.release != "table" or policy.method == "full_domain":
         return []
     return [
@@ -130,7 +130,7 @@ def codes(quasi: Sequence[Field], names: Sequence[str], policy: Policy) -> list[
 
 
 def coded(name: str, *, averaged: bool) -> str:
-    """What is said of numbers that are codes by their name; `averaged` where they have their mean."""
+    """Warning of numbers that are codes by their name; `averaged` if they are released by their mean."""
     if averaged:
         return (
             f"quasi-identifier {name!r} is named like a code, and means of codes say nothing: set recode = "
@@ -146,7 +146,7 @@ def coded(name: str, *, averaged: bool) -> str:
 def revealed(
     con: duckdb.DuckDBPyConnection, staged: Staged, candidate: str, classes_by: Sequence[Field]
 ) -> list[str]:
-    """Sensitive columns without a threshold of which released classes hold one value only."""
+    """Sensitive columns without a threshold that have a single value in some released classes."""
     free = [field for field in staged.sensitive if field.attribute.t is None and field.attribute.l is None]
     if not free:
         return []
@@ -162,14 +162,14 @@ def revealed(
 
 
 def one_value(name: str, records: int) -> str:
-    """What is said of a sensitive column with the same value everywhere."""
+    """Warning of a sensitive column with a single value in the whole table."""
     return (
         f"sensitive column {name!r} has one value in all {records} records: whoever is in the release has it"
     )
 
 
 def reveals(name: str, alike: int, classes: int, members: int, records: int) -> str:
-    """What is said of a sensitive column where all records of some classes have the same value."""
+    """Warning of a sensitive column with a single value in some classes."""
     return (
         f"{alike} of {classes} classes, {members} of {records} records reveal {name!r}: all "
         "records of such a class have the same value; set l or t"
@@ -177,7 +177,7 @@ def reveals(name: str, alike: int, classes: int, members: int, records: int) -> 
 
 
 def singles_out(name: str, different: int, size: int) -> str:
-    """What is said of an insensitive column with nearly as many values as records."""
+    """Warning of an insensitive column with nearly as many values as records."""
     return (
         f"insensitive column {name!r} has {different} values in {size} records "
         "and can single them out: is it an identifier or a quasi-identifier?"
@@ -185,7 +185,7 @@ def singles_out(name: str, different: int, size: int) -> str:
 
 
 def alone_by(name: str, alone: int, size: int) -> str:
-    """What is said of an insensitive column that singles many records out, and is not nearly unique."""
+    """Warning of an insensitive column that is not nearly unique, but singles out many records."""
     return (
         f"insensitive column {name!r} singles out {alone} of {size} records, each alone with its value: is "
         "it an identifier or a quasi-identifier?"
@@ -193,7 +193,7 @@ def alone_by(name: str, alone: int, size: int) -> str:
 
 
 def alone_together(alone: int, size: int, columns: int) -> str:
-    """What is said of insensitive columns that single records out when they are taken together."""
+    """Warning of insensitive columns that together single out records."""
     return (
         f"{alone} of {size} records are alone with their {columns} insensitive columns taken "
         "together: who knows these finds the record; drop some (identifiers) or make some "
@@ -202,7 +202,7 @@ def alone_together(alone: int, size: int, columns: int) -> str:
 
 
 def tells_one(name: str, classes: int, whose: str) -> str:
-    """What is said of a quasi-identifier whose mean tells the value of one record, or subject."""
+    """Warning of a quasi-identifier whose mean reveals the value of one record, or subject."""
     return (
         f"in {classes} class{'' if classes == 1 else 'es'} the mean of {name!r} tells one {whose} "
         f"within {100 * TOLD_SHARE:g} % to whoever knows the usual range of the others: set p_percent = 10 "
@@ -212,7 +212,7 @@ def tells_one(name: str, classes: int, whose: str) -> str:
 
 
 def own_value(name: str, field: Field, different: int, values: int) -> str:
-    """What is said of a quasi-identifier whose rule shows one person's own value."""
+    """Warning of a quasi-identifier whose rule shows one person's own value."""
     what = "is released as that of one of its records" if field.rule.shows == "one" else "lists all of its"
     mean = "" if field.kind == "text" else ", or recode it by its mean"
     return (
@@ -223,7 +223,7 @@ def own_value(name: str, field: Field, different: int, values: int) -> str:
 
 
 def decimal_comma(name: str, look: Mapping[str, bool], *, quoted: str | None = None) -> str:
-    """What is said of text that is numbers with a comma; `quoted` is its name where DuckDB's is not read."""
+    """Warning of text that is numbers with a comma; `quoted` is its name in another engine's quotes."""
     cast = templates.render("advice/cast.sql.j2", name=name, **look).strip()
     if quoted is not None:
         cast = cast.replace(ident(name), quoted)
@@ -234,7 +234,7 @@ def decimal_comma(name: str, look: Mapping[str, bool], *, quoted: str | None = N
 
 
 def approximate(name: str, different: int, *, hierarchy: bool = False) -> str:
-    """What is said of a quasi-identifier with too many values for exact distances."""
+    """Warning of a quasi-identifier with too many values for exact distances."""
     what = f"quasi-identifier {name!r} has {different} different"
     if hierarchy:
         return f"{what} values: distances in its hierarchy are approximate (within 25 %)"
@@ -245,12 +245,12 @@ def approximate(name: str, different: int, *, hierarchy: bool = False) -> str:
 
 
 def without_nulls(left_out: int) -> str:
-    """What is said where records with NULL are left out."""
+    """Warning of records left out for a NULL."""
     return f"nulls = 'suppress' left out {left_out} records with a NULL in a quasi-identifier"
 
 
 def collapse(classes: int, released: int, loss: float, k: int, *, told: bool = True) -> str | None:
-    """What is said where thresholds cost the data, and the loss if it may be told; None where they do not."""
+    """Warning of thresholds that cost the data, with the loss if `told`; None if they do not."""
     few = classes < released / (COLLAPSE_CLASS_SIZE_IN_K * k) and loss > HARMLESS_LOSS_PERCENT
     if not (few or loss > COLLAPSE_LOSS_PERCENT):
         return None
@@ -260,9 +260,9 @@ def collapse(classes: int, released: int, loss: float, k: int, *, told: bool = T
 
 
 def dominated(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> list[str]:
-    """Means that tell one value, far from where those of the column usually lie, to whoever knows that.
+    """Warnings of means that reveal an outlier to a reader who knows the usual range of the column.
 
-    O(n) a column; where a value is far enough to stand out of a class of k, its classes are looked at.
+    O(n) a column; only a column with a value far enough to dominate a class of k has its classes checked.
     """
     if policy.p_percent is not None or policy.release != "table" or policy.method == "full_domain":
         return []
@@ -293,7 +293,7 @@ def dominated(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) ->
 
 
 def _insensitive(con: duckdb.DuckDBPyConnection, staged: Staged) -> list[str]:
-    """Insensitive columns whose values, each or together, belong to one record."""
+    """Warnings of insensitive columns that single out records, alone or together."""
     others = [field for field in staged.fields if field.attribute.role is Role.INSENSITIVE]
     if not others or staged.size == 1:
         return []
@@ -302,7 +302,7 @@ def _insensitive(con: duckdb.DuckDBPyConnection, staged: Staged) -> list[str]:
         if different > UNIQUE_MIN_SHARE * staged.size:
             warnings.append(singles_out(field.name, different, staged.size))
             continue
-        # No more records are alone than there are values; NULL may be one more.
+        # There are at most as many unique records as values; NULL may be one more value.
         alone = _alone(con, staged, [field]) if different + 1 >= ALONE_MIN_SHARE * staged.size else 0
         if alone >= ALONE_MIN_SHARE * staged.size:
             warnings.append(alone_by(field.name, alone, staged.size))
@@ -317,14 +317,14 @@ def _insensitive(con: duckdb.DuckDBPyConnection, staged: Staged) -> list[str]:
 
 
 def _alone(con: duckdb.DuckDBPyConnection, staged: Staged, fields: Sequence[Field]) -> int:
-    """Records whose values in some columns no other record has."""
+    """Number of records that are unique in some columns."""
     columns = [field.column for field in fields]
     query = templates.render("relation.sql.j2:combinations", records=staged.records, columns=columns)
     return int(engine.rows(con, query, "advice")[0][2])
 
 
 def _own_values(con: duckdb.DuckDBPyConnection, staged: Staged) -> dict[Field, str]:
-    """Quasi-identifiers whose most frequent value in a class is one person's own, and what to say of them."""
+    """Quasi-identifiers whose mode in a class is one person's own value, with their warnings."""
     kept = [field for field in staged.quasi if field.rule.shows and field.kind != "boolean"]
     warnings = {}
     for field, (values, different) in zip(kept, _values(con, staged, kept), strict=True):
@@ -334,9 +334,9 @@ def _own_values(con: duckdb.DuckDBPyConnection, staged: Staged) -> dict[Field, s
 
 
 def _different(con: duckdb.DuckDBPyConnection, staged: Staged, fields: Sequence[Field]) -> list[int]:
-    """Different values of each field; of many fields an estimate where it is far below `ALONE_MIN_SHARE`.
+    """Number of distinct values of each field, estimated if far below `ALONE_MIN_SHARE` and fields are many.
 
-    DuckDB plans an exact count of a column for a millisecond, whatever the number of records.
+    DuckDB plans the exact count of a column for a millisecond, whatever the number of records.
     """
     if len(fields) <= COUNTED_COLUMNS_PER_STATEMENT:
         return [different for _, different in _values(con, staged, fields)]
@@ -356,7 +356,7 @@ def _different(con: duckdb.DuckDBPyConnection, staged: Staged, fields: Sequence[
 
 
 def _values(con: duckdb.DuckDBPyConnection, staged: Staged, fields: Sequence[Field]) -> list[tuple[int, int]]:
-    """Records with a value in each field, and its different values."""
+    """Number of records with a value in each field, and of its distinct values."""
     counts: list[tuple[int, int]] = []
     for part in engine.in_parts(fields, COUNTED_COLUMNS_PER_STATEMENT):
         query = templates.render("advice/columns.sql.j2", records=staged.records, fields=part)
@@ -365,7 +365,7 @@ def _values(con: duckdb.DuckDBPyConnection, staged: Staged, fields: Sequence[Fie
 
 
 def _commas(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded) -> dict[Field, str]:
-    """Quasi-identifiers and sensitive columns of text that are numbers with a comma, and what to say."""
+    """Quasi-identifiers and sensitive columns of text that are numbers with a comma, with their warnings."""
     texts = [field for field in (*staged.quasi, *staged.sensitive) if field.kind == "text"]
     if not texts:
         return {}
@@ -381,7 +381,7 @@ def _commas(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded) 
 def _collapse(
     limits: Limits, sample: Sample | None, recoded: Recoded, report: Report, policy: Policy
 ) -> tuple[str, ...]:
-    """Loud warning when the thresholds cost the data, with the t that would not."""
+    """Warning of thresholds that cost the data, with a t that would not."""
     thresholds, told = limits.thresholds, reported_loss(recoded.loss, policy) is not None
     text = collapse(report.classes, recoded.released, recoded.loss, policy.k, told=told)
     if text is None:

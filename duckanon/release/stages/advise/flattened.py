@@ -13,23 +13,23 @@ if TYPE_CHECKING:
     from duckanon.release.stages.stage import Field, Staged
 
 EFFECT_MIN_SHARE = 0.05
-"""Share of the variance of a sensitive column between groups, from which groups count as different."""
+"""Share of a sensitive column's variance between groups from which groups count as different."""
 
 KEPT_MIN_SHARE = 0.1
-"""Part of that share which a release must keep; below it a warning says that the effect is gone."""
+"""Part of that share which a release must keep; below it there is a warning."""
 
 CHANCE_DEVIATIONS = 3.0
-"""Standard deviations by which the share in the source must exceed the share that chance gives."""
+"""Standard deviations by which the share in the source must exceed the share by chance."""
 
 EFFECT_RECORDS = 100_000
-"""Records that are read; of a larger table every second, third ... record in the order of the values."""
+"""Records that are read; from a larger table every second, third ... record in the order of the values."""
 
 
 def flattened(con: duckdb.DuckDBPyConnection, staged: Staged, *, candidate: str) -> tuple[str, ...]:
-    """Warnings about sensitive columns whose thresholds made groups of people alike.
+    """Warnings of sensitive columns whose thresholds made groups of people alike. O(n) a pair of columns.
 
-    One line for each sensitive column with t or l that lost nearly all variance between the groups of some
-    quasi-identifier; the line names the quasi-identifier that told the most. O(n) for each pair of columns.
+    There is one line for each sensitive column with t or l that lost nearly all variance between the groups
+    of a quasi-identifier. The line names the quasi-identifier with the greatest effect.
     """
     # A record that is released with a list of values belongs to no single group.
     quasi = [field for field in staged.quasi if field.rule.shows != "all"]

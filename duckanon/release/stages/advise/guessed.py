@@ -26,11 +26,11 @@ ATTACK_RECORDS = 10_000
 """Records, about, on which the attack is tried; they form whole classes."""
 
 ATTACK_MAX_PAIRS = 5_000_000
-"""Pairs of a record and a value of its class above which the attack is not tried: they are in memory."""
+"""Pairs of a record and a value of its class above which the attack is not tried: it holds them in memory."""
 
 
 def guessed(con: duckdb.DuckDBPyConnection, staged: Staged) -> list[str]:
-    """Warnings about sensitive columns that a deFinetti attack finds, where quasi-identifiers are exact."""
+    """Warnings of sensitive columns that a deFinetti attack finds, if quasi-identifiers are exact."""
     warnings = []
     for field in staged.sensitive:
         found = _found(con, staged, field)
@@ -45,7 +45,7 @@ def guessed(con: duckdb.DuckDBPyConnection, staged: Staged) -> list[str]:
 
 
 def told(name: str, right: float, counts: float) -> str:
-    """What is said of a sensitive column that goes with the quasi-identifiers."""
+    """Warning of a sensitive column that depends on the quasi-identifiers."""
     return (
         f"{name!r} goes with the quasi-identifiers, which are released exactly: a deFinetti attack finds it "
         f"for {right:.0%} of the records, where counts of their classes tell {counts:.0%}; take a larger l "
@@ -54,9 +54,9 @@ def told(name: str, right: float, counts: float) -> str:
 
 
 def _found(con: duckdb.DuckDBPyConnection, staged: Staged, field: Field) -> tuple[float, float, int] | None:
-    """Return which share the attack finds, which the counts tell, of how many records.
+    """Return the share that the attack finds, the share by counts alone, and the number of records.
 
-    None where no class is looked at, or one is so large that the attack is not tried.
+    None if no class is examined, or a class is too large for the attack.
     """
     query = templates.render(
         "advice/guessed.sql.j2",

@@ -1,4 +1,16 @@
-"""Embed: every quasi-identifier becomes Euclidean coordinates, every sensitive value a code."""
+"""Embed: every quasi-identifier becomes Euclidean coordinates, every sensitive value a code.
+
+A number is z-scored. Two values of a nominal attribute have squared distance 1; with a hierarchy it is the
+level of their lowest common ancestor divided by the height. With more than `EXACT_VALUES` values these
+distances are off by up to 15 % (with a hierarchy 25 %), one standard deviation. A weight multiplies squared
+distances.
+
+Tree distances are Euclidean: `tree_corners` finds exact points, each with one coordinate more than the one
+before (Cholesky). `tree_vectors` is shorter: each node of a path adds a vector of half the squared distance
+of two siblings. Nodes of the upper levels, up to `TREE_NODES`, have a coordinate each, because their errors
+would cost most. All other nodes have sign vectors (Johnson and Lindenstrauss 1984; Achlioptas 2003: signs
+suffice).
+"""
 
 from __future__ import annotations
 
@@ -25,42 +37,41 @@ if TYPE_CHECKING:
     from duckanon.release.stages.stage import Field, Staged
 
 EXACT_VALUES = 64
-"""Up to this many values a nominal attribute gets one corner of a regular simplex for each."""
+"""Largest number of values of a nominal attribute with a corner of a regular simplex for each value."""
 
 CODE_DIRECTIONS = 48
-"""Coordinates of a nominal attribute with more values than that."""
+"""Coordinates of a nominal attribute with more values."""
 
 TREE_NODES, TREE_DIRECTIONS = 32, 32
-"""Of a hierarchy of more values: nodes of the upper levels with a coordinate of their own, and coordinates of
-all below."""
+"""With more values in a hierarchy: upper nodes with a coordinate each, and coordinates for the rest."""
 
 
 @dataclass(frozen=True)
 class Coordinates:
-    """How one quasi-identifier becomes coordinates."""
+    """Map from a quasi-identifier to coordinates."""
 
-    column: str  # column of the coded table that holds its number or its value code
-    exponent: int  # power of two by which a number is divided first: then none is above 1/2
-    center: float  # mean of a number after that; unused for a nominal attribute
-    spread: float  # standard deviation, likewise
-    weight: float  # square root of the policy's weight, relative to the largest: factor of every coordinate
-    missing: bool  # whether a number has NULLs: a coordinate of its own, at squared distance 1
-    corners: npt.NDArray[np.float64] | None  # (values, directions), of each value code; None for a number
-    variance: float  # total variance of the coordinates: how wide the attribute is
-    paths: npt.NDArray[np.int64] | None = None  # nodes above each value code, where there is a hierarchy
+    column: str  # column of the coded table with its number or value code
+    exponent: int  # numbers are first divided by this power of two, to at most 1/2
+    center: float  # mean of the divided numbers; unused for a nominal attribute
+    spread: float  # standard deviation of the divided numbers, likewise
+    weight: float  # factor of every coordinate: square root of the policy's weight, relative to the largest
+    missing: bool  # whether NULL among numbers has a coordinate of its own, at squared distance 1
+    corners: npt.NDArray[np.float64] | None  # (values, directions), by value code; None for a number
+    variance: float  # total variance of the coordinates, the width of the attribute
+    paths: npt.NDArray[np.int64] | None = None  # nodes above each value code, if there is a hierarchy
 
 
 Cuts = tuple["npt.NDArray[np.float64]", dict[int, ColumnTree]]
-"""Coordinates (n, d), places in hierarchies among them, and these hierarchies by column."""
+"""Coordinates (n, d), including places in hierarchies, and the hierarchies by column."""
 
 
 @dataclass(frozen=True)
 class Embedded:
-    """The coded records and the way to their coordinates."""
+    """The coded records, and the map to their coordinates."""
 
     coded: str  # temporary table: record_id, x_<field> of a quasi-identifier, c_<field> of a sensitive field
     domains: Mapping[str, str]  # temporary table of the values of each coded field, by field column
-    axes: tuple[Coordinates, ...]  # one entry a quasi-identifier
+    axes: tuple[Coordinates, ...]  # one for each quasi-identifier
     counts: Mapping[str, npt.NDArray[np.int64]]  # records per value code, by sensitive field column
 
 
@@ -68,9 +79,7 @@ class Embedded:
 def embed(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> Embedded:
     """Coordinates of the quasi-identifiers and codes of the sensitive values. O(n log n) in SQL.
 
-    A number is z-scored; two values of a nominal attribute are at squared distance 1, with a hierarchy at the
-    level of their lowest common ancestor over its height (of more than `EXACT_VALUES` values up to 15 % and
-    25 % off, one standard deviation); a weight multiplies it. PolicyError: a hierarchy is unusable.
+    Distances: top of the module. PolicyError if a hierarchy is unusable.
     """
     nominal = [field for field in staged.quasi if field.nominal]
     told = [staged.subject] if staged.subject is not None else []
@@ -122,21 +131,21 @@ def embed(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> Emb
 def coordinates(
     axes: tuple[Coordinates, ...], columns: Mapping[str, npt.NDArray[np.float64]]
 ) -> npt.NDArray[np.float64]:
-    """C-contiguous coordinates (n, d) of some coded records; in the columns NaN stands for NULL. O(n d)."""
+    """C-contiguous coordinates (n, d) of some coded records; NaN in `columns` is NULL. O(n d)."""
     parts = [part for axis in axes for part in _parts(axis, columns[axis.column])]
     length = len(next(iter(columns.values())))
     return np.ascontiguousarray(np.column_stack(parts)) if parts else np.zeros((length, 0))
 
 
 def cut_points(axes: tuple[Coordinates, ...], columns: Mapping[str, npt.NDArray[np.float64]]) -> Cuts:
-    """What a method that cuts takes instead of `coordinates`."""
+    """Input of a method that cuts, in place of `coordinates`."""
     parts: list[npt.NDArray[np.float64]] = []
     trees: dict[int, ColumnTree] = {}
     for axis in axes:
         if axis.paths is None:
             parts += _parts(axis, columns[axis.column])
         else:
-            # A part before it may have several columns, as of three names, or none, as of a single one.
+            # An earlier part may have several columns, as for three names, or none, as for a single name.
             place = sum(1 if part.ndim == 1 else part.shape[1] for part in parts)
             trees[place] = ColumnTree(axis.paths, level_widths(axis.paths.shape[1] - 1, axis.weight))
             parts.append(columns[axis.column])
@@ -147,7 +156,7 @@ def cut_points(axes: tuple[Coordinates, ...], columns: Mapping[str, npt.NDArray[
 def cut_attributes(
     axes: tuple[Coordinates, ...],
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Quasi-identifier of each column of `cut_points`, (d,), and the weight of each quasi-identifier."""
+    """Quasi-identifier of each column (d,) of `cut_points`, and the weight of each quasi-identifier."""
     columns = [1 if axis.paths is not None else dimensions((axis,)) for axis in axes]
     return np.repeat(np.arange(len(axes)), columns), np.array([axis.weight**2 for axis in axes])
 
@@ -172,9 +181,9 @@ def _parts(axis: Coordinates, values: npt.NDArray[np.float64]) -> list[npt.NDArr
 
 
 def _weights(quasi: tuple[Field, ...]) -> dict[str, float]:
-    """Return the weight of each quasi-identifier, by column, the largest brought to 1..4 by a power of four.
+    """Return the weight of each quasi-identifier, by column; a power of four brings the largest to 1..4.
 
-    Distances keep their order and their digits, and none overflows.
+    Distances keep their order and their digits, and do not overflow.
     """
     weights = {field.column: float(field.attribute.weight) for field in quasi}
     shift = (math.frexp(max(weights.values()))[1] - 1) // 2 * 2
@@ -217,7 +226,7 @@ def simplex(size: int) -> npt.NDArray[np.float64]:
     """Corners, (size, size - 1), of a regular simplex with edges of length 1."""
     corners = np.zeros((size, size - 1))
     for direction in range(size - 1):
-        # The corner at height h above the centroid of the simplex of the corners before it.
+        # The new corner has height h above the centroid of the earlier corners.
         corners[: direction + 1, direction] = 0.0
         corners[direction + 1, :direction] = corners[: direction + 1, :direction].mean(axis=0)
         base = ((corners[0, :direction] - corners[direction + 1, :direction]) ** 2).sum()
@@ -226,10 +235,9 @@ def simplex(size: int) -> npt.NDArray[np.float64]:
 
 
 def sign_vectors(size: int, seed: int, directions: int = CODE_DIRECTIONS) -> npt.NDArray[np.float64]:
-    """Nearly orthogonal rows, one a value, of squared length 1/2, from mixed counters (`kernels.splitmix`).
+    """Nearly orthogonal rows of squared length 1/2, one for each value, from `kernels.splitmix`.
 
-    On average two rows are at squared distance 1 (Johnson and Lindenstrauss 1984; Achlioptas 2003: signs
-    suffice).
+    The mean squared distance of two rows is 1.
     """
     return signs_of(np.arange(1, size + 1, dtype=np.uint64), seed, directions)
 
@@ -237,7 +245,7 @@ def sign_vectors(size: int, seed: int, directions: int = CODE_DIRECTIONS) -> npt
 def signs_of(
     numbers: npt.NDArray[np.uint64], seed: int, directions: int = CODE_DIRECTIONS
 ) -> npt.NDArray[np.float64]:
-    """Vectors as those of `sign_vectors`, of numbers that are given."""
+    """Vectors of given numbers, as in `sign_vectors`."""
     counters = numbers + np.uint64(seed % 2**32) * np.uint64(0x9E3779B9)
     bits = (mixed(counters * STEP)[:, None] >> np.arange(directions, dtype=np.uint64)) & np.uint64(1)
     signs: npt.NDArray[np.float64] = (2.0 * bits.astype(np.float64) - 1.0) * math.sqrt(0.5 / directions)
@@ -245,14 +253,13 @@ def signs_of(
 
 
 def tree_corners(paths: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Points, (m, m - 1), whose squared distance is the level of the lowest common ancestor over the height.
+    """Points (m, m - 1) with squared distance level of the lowest common ancestor / height.
 
-    Row i of `paths`, (m, H + 1), holds the nodes above leaf i, from itself to the root. The distance is that
-    of a tree, so that the points exist: each has a coordinate more than the one before (Cholesky).
+    Row i of `paths` (m, H + 1) has the nodes above leaf i, from the leaf to the root.
     """
     size, height = len(paths), paths.shape[1] - 1
     common = (paths[:, None, :] != paths[None, :, :]).sum(axis=2) / height
-    # Products of the vectors from the first point.
+    # Inner products of the vectors from the first point.
     inner = (common[1:, :1] + common[:1, 1:] - common[1:, 1:]) / 2
     corners = np.zeros((size, size - 1))
     for row in range(1, size):
@@ -267,12 +274,7 @@ def tree_corners(paths: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
 
 
 def tree_vectors(paths: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.float64]:
-    """Rows, one a leaf, at most 64 wide, whose squared distance is that of `tree_corners` on average.
-
-    Each node adds a vector as long as half the way between two siblings: the upper levels, of up to
-    `TREE_NODES` nodes in all, in a coordinate of their own each, so that what costs most is exact; those
-    below in signs.
-    """
+    """Rows, one for each leaf, with squared distances of `tree_corners` on average; at most 64 columns."""
     size, height = len(paths), paths.shape[1] - 1
     parts, free, signed = [np.zeros((size, 0))], TREE_NODES, height
     for level in range(height - 1, -1, -1):
@@ -286,7 +288,7 @@ def tree_vectors(paths: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.floa
     nodes, places = np.unique(paths[:, :signed], return_inverse=True)
     vectors = sign_vectors(len(nodes), seed, TREE_DIRECTIONS) / math.sqrt(height)
     projected = np.zeros((size, TREE_DIRECTIONS if signed else 0))
-    # Level by level: all at once would take the height times the memory.
+    # By level, because all levels at once would take the height times the memory.
     for level_of in places.reshape(size, signed).T:
         projected += vectors[level_of]
     return np.column_stack([*parts, projected])

@@ -1,4 +1,4 @@
-"""Moments: mean and standard deviation of a column, the same in whatever order its numbers come."""
+"""Moments: mean and standard deviation of a column, independent of the order of its numbers."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 FRACTION_BITS, HALF_BITS = 55, 27
-"""Bits behind the point that are kept of a number of at most 1/2: the largest is 1/4 or more, and these bits
-tell it from its neighbour. Numbers are cut at the second place, so that products fit into 64 bits."""
+"""Bits kept after the point of a number of at most 1/2. They distinguish neighbours of the largest number,
+which is 1/4 or more. Numbers are split at the second place, so that products fit into 64 bits."""
 
 
 @dataclass(frozen=True)
 class Moments:
-    """What a column of numbers is brought to mean 0 and standard deviation 1 by."""
+    """Constants that bring a column of numbers to mean 0 and standard deviation 1."""
 
-    present: int  # numbers that are not NULL
-    exponent: int  # power of two by which they are divided first: then none is above 1/2
-    center: float  # mean after that
-    spread: float  # standard deviation, likewise; 0 where all are equal, or there is none
+    present: int  # numbers without NULL
+    exponent: int  # numbers are first divided by this power of two, to at most 1/2
+    center: float  # mean of the divided numbers
+    spread: float  # standard deviation of the divided numbers; 0 if all are equal or there is none
 
 
 def moments(con: duckdb.DuckDBPyConnection, coded: str, column: str) -> Moments:
-    """Moments of a column of the coded records. O(n) in two passes; a batch of numbers in memory.
+    """Moments of a column of the coded records. O(n) in two passes; one batch of numbers in memory.
 
-    Numbers are rounded to 55 bits behind the point after the division, and their sums are exact: neither
-    threads nor the order of the records change a digit.
+    Divided numbers are rounded to 55 bits after the point, and their sums are exact. So neither threads nor
+    the order of the records change a digit.
     """
     asked = {"coded": coded, "column": column}
     ((low, high, present),) = engine.rows(con, templates.render("embed.sql.j2:extent", **asked), "embed")
@@ -51,7 +51,7 @@ def moments(con: duckdb.DuckDBPyConnection, coded: str, column: str) -> Moments:
 def mean_and_spread(
     batches: Iterable[npt.NDArray[np.float64]], exponent: int, count: int
 ) -> tuple[float, float]:
-    """Mean and standard deviation of so many numbers, divided by a power of two, none then above 1/2."""
+    """Mean and standard deviation of `count` numbers after division by a power of two to at most 1/2."""
     total, squares = 0, 0
     for values in batches:
         whole = np.rint(np.ldexp(values, FRACTION_BITS - exponent)).astype(np.int64)
@@ -65,5 +65,5 @@ def mean_and_spread(
 
 
 def _exact(numbers: npt.NDArray[np.int64]) -> int:
-    """Return the sum of fewer than 2^36 whole numbers."""
+    """Return the exact sum of fewer than 2^36 integers."""
     return (int((numbers >> HALF_BITS).sum()) << HALF_BITS) + int((numbers & ((1 << HALF_BITS) - 1)).sum())

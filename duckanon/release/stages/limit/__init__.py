@@ -1,1 +1,1 @@
-"""Limit: what every class must satisfy, and whether all records together do."""
+"""Limit: thresholds for every class, and whether all records together keep them."""

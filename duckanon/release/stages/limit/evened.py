@@ -1,8 +1,11 @@
-"""Evened: which records to suppress where even the whole table misses the l that is asked for.
+"""Evened: which records to suppress if even the whole table misses the requested l.
 
 Suppressing records of frequent values raises entropy and recursive l-diversity. Classes can keep l only if
-all released records, as one class, keep it: the entropy of a union is no less than the least entropy of its
-parts, and a union keeps a recursive (c, l) that all its parts keep (Machanavajjhala et al. 2007, section 4).
+the class of all released records keeps it: the entropy of a union is at least the least entropy of its parts,
+and a union keeps a recursive (c, l) that all its parts keep (Machanavajjhala et al. 2007, section 4).
+
+`most_even` cuts the largest counts to one height, as low as possible. All other counts with the same sum
+majorize the result, so its entropy is greatest, and recursive l gains, too.
 """
 
 from __future__ import annotations
@@ -27,11 +30,11 @@ if TYPE_CHECKING:
     Counts = npt.NDArray[np.int64]
 
 EVENED = ("entropy", "recursive")
-"""Kinds of l-diversity of which a part of a table can have more than the table."""
+"""Kinds of l-diversity that can be greater in a part of a table than in the table."""
 
 
 class AskedDiversity(NamedTuple):
-    """An l that is asked for: its kind, and c of recursive l-diversity."""
+    """A requested l: its kind, and c of recursive l-diversity."""
 
     l: Decimal  # noqa: E741 - l-diversity has this name everywhere
     l_kind: str
@@ -39,12 +42,12 @@ class AskedDiversity(NamedTuple):
 
 
 def most_gone(policy: Policy, size: int) -> int:
-    """Records that may be suppressed in a table of a size; at least k stay."""
+    """Largest number of records that may be suppressed in a table of a size; at least k stay."""
     return max(0, min(int(policy.suppression_limit * size), size - policy.k))
 
 
 def reaches(threshold: Threshold | AskedDiversity, counts: Counts) -> bool:
-    """Whether one class with these counts of each value keeps the l of a threshold."""
+    """Whether one class with these counts of values keeps the l of a threshold."""
     present = np.sort(counts[counts > 0])[::-1]
     if threshold.l is None:
         return True
@@ -54,21 +57,21 @@ def reaches(threshold: Threshold | AskedDiversity, counts: Counts) -> bool:
     wanted = float(threshold.l)
     if threshold.l_kind != "entropy" or wanted <= 1 or len(set(present.tolist())) < 2:
         return len(present) >= wanted
-    # See `ENTROPY_MARGIN`: unequal counts are rounded.
+    # The entropy of unequal counts is rounded, see `ENTROPY_MARGIN`.
     return math.log(entropy_l(present)) >= math.log(wanted) + ENTROPY_MARGIN
 
 
 def entropy_l(counts: Counts) -> float:
-    """Return exp H of so many records of each value."""
+    """Return exp H for counts of each value."""
     shares = counts[counts > 0] / counts.sum()
     return float(np.exp(-(shares * np.log(shares)).sum()))
 
 
 def most_even(counts: Counts, most: int) -> Counts:
-    """Counts of each value with the most entropy l, after suppressing at most so many records.
+    """Counts of values with the greatest entropy l after suppressing at most `most` records.
 
-    The largest counts are cut to one height, as low as possible: all other counts of that sum majorize these.
-    Records that are left over cut some of the largest by one more, where that helps. Recursive l gains, too.
+    Records left after the cut lower some of the largest counts by one more, if that helps. Proof: top of the
+    module.
     """
     height = _height(counts, most)
     cut = np.minimum(counts, height)
@@ -84,7 +87,7 @@ def most_even(counts: Counts, most: int) -> Counts:
 
 
 def fewest_gone(threshold: Threshold | AskedDiversity, counts: Counts, most: int) -> Counts | None:
-    """Counts of each value that keep a threshold with few records suppressed; None if `most` are too few."""
+    """Counts of values that keep a threshold with few suppressed records; None if `most` are too few."""
     low, high = _height(counts, most), int(counts.max())
     if not reaches(threshold, np.minimum(counts, low)):
         some = most_even(counts, most)
@@ -101,10 +104,10 @@ def evened(
     worth: npt.NDArray[np.float64],
     policy: Policy,
 ) -> npt.NDArray[np.bool_] | None:
-    """Whether each record (n,) is released, so that all released records together keep every l.
+    """Whether each record (n,) is released, so that the class of all released records keeps every l.
 
-    Of a too frequent value the records of the greatest `worth` (n,) are suppressed. Several sensitive columns
-    take turns. None where more records would have to be suppressed than may be.
+    Of a too frequent value, the records with the greatest `worth` (n,) are suppressed. Several sensitive
+    columns take turns. None if more records than allowed would have to be suppressed.
     """
     released = np.ones(codes.shape[1], dtype=bool)
     order = np.argsort(-worth, kind="stable")
@@ -128,7 +131,7 @@ def evened(
 
 
 def not_found(policy: Policy) -> InfeasibleError:
-    """Return the error where no choice of suppressed records was found that keeps the l of all columns."""
+    """Return the error if no suppression was found that keeps the l of all columns."""
     return InfeasibleError(
         f"suppression_limit = {policy.suppression_limit}: no records were found that may go and leave the l "
         "of all sensitive columns; raise it, ask for less, or name fewer columns",
@@ -139,13 +142,13 @@ def not_found(policy: Policy) -> InfeasibleError:
 def together(
     thresholds: Sequence[Threshold], codes: npt.NDArray[np.int64], released: npt.NDArray[np.bool_]
 ) -> bool:
-    """Whether the records (n,) that are released, as one class, keep every l."""
+    """Whether the released records (n,), as one class, keep every l."""
     pairs = zip(thresholds, codes, strict=True)
     return all(reaches(threshold, np.bincount(of[released]).astype(np.int64)) for threshold, of in pairs)
 
 
 def _height(counts: Counts, most: int) -> int:
-    """Return the least height, at least 1, to which all counts can be cut if so many records may go."""
+    """Return the least height, at least 1, to which suppressing `most` records can cut all counts."""
     low, high = 1, int(counts.max())
     while low < high:
         middle = (low + high) // 2

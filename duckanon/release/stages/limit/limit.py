@@ -1,4 +1,4 @@
-"""Limit: thresholds that every class must satisfy, against the distribution of the released records."""
+"""Limit: thresholds for every class, against the distribution of the released records."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Limits:
-    """The sensitive fields that have a threshold, those of ordered distance first."""
+    """The sensitive fields with a threshold, ordered distance first."""
 
     fields: tuple[Field, ...]
-    thresholds: tuple[Threshold, ...]  # what every class must satisfy against all staged records, one a field
-    counts: tuple[npt.NDArray[np.int64], ...]  # records per value code, one a field
+    thresholds: tuple[Threshold, ...]  # of each field, against all staged records
+    counts: tuple[npt.NDArray[np.int64], ...]  # records by value code, of each field
     paths: Mapping[str, npt.NDArray[np.int64]]  # tree nodes above each value code, by field column
 
     @property
@@ -51,13 +51,13 @@ class Limits:
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """Their columns in the coded table."""
+        """Columns of the fields in the coded table."""
         return tuple(f"c_{field.column}" for field in self.fields)
 
 
 @progress.step("limit")
 def limit(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, policy: Policy) -> Limits:
-    """Sensitive fields with a threshold and their trees; none when the policy asks for k only.
+    """Sensitive fields with a threshold, and their trees; none if the policy asks for k only.
 
     PolicyError: a hierarchy is unusable. InfeasibleError: l is above the l of the whole table.
     """
@@ -69,7 +69,7 @@ def limit(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, po
         if field.attribute.distance == "hierarchical"
     }
     bound = [f for f in staged.sensitive if f.attribute.t is not None or f.attribute.l is not None]
-    # A class of k subjects has k different values of the column that tells them.
+    # k subjects in a class are k distinct values of the subject column.
     bound += [staged.subject] if staged.subject is not None else []
     fields = tuple(sorted(bound, key=lambda field: field.attribute.distance != "ordered"))
     counts = tuple(embedded.counts[field.column] for field in fields)
@@ -85,10 +85,10 @@ def limit(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, po
 def thresholds_without(
     limits: Limits, policy: Policy, codes: npt.NDArray[np.int64], released: npt.NDArray[np.bool_]
 ) -> tuple[tuple[Threshold, ...], npt.NDArray[np.int64]]:
-    """Thresholds against the records that are released, and the codes (s, n) in their smaller domain.
+    """Thresholds against the released records, and the codes (s, n) in their smaller domain.
 
-    A value that is suppressed altogether is not in the domain of the release any more: the ordered distance
-    counts ranks of released values only. Codes of suppressed records mean nothing.
+    A completely suppressed value leaves the domain of the release, because ordered distance counts ranks of
+    released values only. Codes of suppressed records are meaningless.
     """
     left, recoded = [], np.zeros_like(codes)
     for number, all_counts in enumerate(limits.counts):
@@ -101,7 +101,7 @@ def thresholds_without(
 def thresholds_of(
     limits: Limits, policy: Policy, counts: Sequence[npt.NDArray[np.int64]]
 ) -> tuple[Threshold, ...]:
-    """Thresholds against a part of the records: those with each value code are counted, an array a field."""
+    """Thresholds against a part of the records, with the counts of its value codes for each field."""
     return tuple(
         threshold_of(field, left[left > 0], None if paths is None else paths[left > 0], policy)
         for field, left, paths in zip(
@@ -113,7 +113,7 @@ def thresholds_of(
 def threshold_of(
     field: Field, counts: npt.NDArray[np.int64], paths: npt.NDArray[np.int64] | None, policy: Policy
 ) -> Threshold:
-    """What the policy asks of a sensitive field, against a table with so many records of each value."""
+    """Threshold of a sensitive field, against a table with these counts of each value."""
     attribute, asked = field.attribute, policy.audited()
     kind = "distinct" if attribute.role is Role.SUBJECT else asked.l_diversity
     recursive = attribute.l is not None and kind == "recursive"
@@ -127,9 +127,9 @@ def threshold_of(
 
 
 def check_l(field: Field, counts: npt.NDArray[np.int64], policy: Policy, *, most: int = 0) -> None:
-    """Raise an InfeasibleError where even the whole table, with so many records of each value, misses l.
+    """Raise an InfeasibleError if even the whole table, with these counts of values, misses l.
 
-    Of the whole table at most so many records may go.
+    At most `most` records of the whole table may be suppressed.
     """
     threshold = field.attribute.l
     if threshold is None or field.attribute.role is Role.SUBJECT:
@@ -159,7 +159,7 @@ def check_l(field: Field, counts: npt.NDArray[np.int64], policy: Policy, *, most
 
 
 def _check_share(field: Field, counts: npt.NDArray[np.int64], policy: Policy) -> None:
-    """Raise where even the whole table has a value in more than 1 / l of the records."""
+    """Raise if a value has more than 1 / l of the records of the whole table."""
     most, total = int(counts.max()), int(counts.sum())
     way_out = f"ask for l <= {total // most}" if total >= 2 * most else "no l is in reach"
     if isinstance(policy.l, Decimal) and most * int(policy.l) > total:

@@ -1,1 +1,1 @@
-"""Partition: kernels label every record with its class, tile after tile, by a plan."""
+"""Partition: kernels label every record with its class, tile by tile, by a plan."""

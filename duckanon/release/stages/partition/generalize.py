@@ -1,4 +1,4 @@
-"""Generalize: the levels of full-domain generalization, and the class of every record at them."""
+"""Generalize: the levels of full-domain generalization, and the resulting class of every record."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class Generalization:
     """The optimum, and the class of every record."""
 
     found: Found
-    rows: DistinctRows  # the distinct rows that were searched
-    labels: npt.NDArray[np.int64]  # (n,), class of record_id 1, 2, ..., -1 where suppressed
+    rows: DistinctRows  # distinct rows of the search
+    labels: npt.NDArray[np.int64]  # (n,), class by record_id from 1, -1 if suppressed
     heights: dict[str, int]  # levels above the values, by quasi-identifier column
 
     @property
     def levels(self) -> dict[str, int]:
-        """Level of each quasi-identifier that has a hierarchy, by column."""
+        """Level of each quasi-identifier with a hierarchy, by column."""
         chosen = zip(self.heights.items(), self.found.levels, strict=True)
         return {column: level for (column, height), level in chosen if height}
 
@@ -55,7 +55,7 @@ def generalize(
 ) -> Generalization:
     """Optimum of the lattice under the objective of the policy.
 
-    PolicyError: the lattice is too large. InfeasibleError: no node of it keeps the thresholds.
+    PolicyError: the lattice is too large. InfeasibleError: no node keeps the thresholds.
     """
     rows, row_of = _rows(con, staged, embedded, limits)
     found = search(rows, _criteria(staged, limits, policy), policy.objective)
@@ -69,7 +69,7 @@ def generalize(
 def minimal_levels(
     made: Generalization, staged: Staged, limits: Limits, policy: Policy, most: int
 ) -> list[Levels] | None:
-    """Levels of the minimal nodes, None where that takes more than `most` checks; see `minimal_nodes`."""
+    """Levels of the minimal nodes; None if that takes more than `most` checks. See `minimal_nodes`."""
     return minimal_nodes(made.rows, _criteria(staged, limits, policy), most)
 
 
@@ -83,7 +83,7 @@ def _criteria(staged: Staged, limits: Limits, policy: Policy) -> Criteria:
 def _rows(
     con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, limits: Limits
 ) -> tuple[DistinctRows, npt.NDArray[np.int64]]:
-    """Return the distinct rows, and that of every record (n,); those that share all values are neighbours."""
+    """Return the distinct rows, and the row of every record (n,); records with equal values are adjacent."""
     every = np.empty((len(staged.quasi), staged.size), dtype=np.int32)
     begins = np.zeros(staged.size, dtype=bool)
     begins[0] = True
@@ -108,9 +108,10 @@ def _rows(
 def _coded(
     con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, field: Field
 ) -> npt.NDArray[np.float64]:
-    """Return the value code of each record (n,), of NULL the last.
+    """Return the value code of each record (n,), with NULL last.
 
-    A number that stays as it is has the rank of its value: coordinates have the digits of DOUBLE only.
+    A number without a hierarchy has the rank of its value, because coordinates have only the digits of
+    DOUBLE.
     """
     if field.nominal:
         named = f"x_{field.column}"
@@ -123,7 +124,7 @@ def _coded(
 def _generalized(
     con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, field: Field, values: int
 ) -> Generalized:
-    """Return what stands above so many values of a quasi-identifier."""
+    """Return the levels above the values of a quasi-identifier."""
     paths = next(axis.paths for axis in embedded.axes if axis.column == f"x_{field.column}")
     if paths is None:
         return Generalized(np.arange(values)[None, :], np.ones((1, values), dtype=np.int64), values)
@@ -144,7 +145,7 @@ def _check_size(fields: Sequence[Field], quasi: Sequence[Generalized]) -> None:
 
 
 def _infeasible(rows: DistinctRows, fields: Sequence[Field], policy: Policy) -> InfeasibleError:
-    """Return the error where no node keeps the thresholds: that of all roots does, unless values stay."""
+    """Return the error if no node keeps the thresholds; the node of all roots does unless values stay."""
     stay = [field.name for field, one in zip(fields, rows.quasi, strict=True) if one.height == 0]
     if not stay:
         return InfeasibleError(

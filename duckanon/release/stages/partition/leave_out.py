@@ -1,4 +1,10 @@
-"""Leave out: which records of a small table are suppressed, so that all others lose less."""
+"""Leave out: which records of a small table are suppressed, so that the other records lose less.
+
+A suppressed record counts as total loss, so records are suppressed only if that lowers the loss of all
+records. Candidates are the records farthest from their class mean, and whole violating classes of two
+partitions (k alone, and t-closeness-first). The violating classes are taken by violation, or by the cost of
+merging them. The choice with the least loss after mere merging wins.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +39,7 @@ LIMIT_DIVISORS = (1, 2, 4, 8)
 
 
 def leaves_out(tiles: Tiles, limits: Limits, policy: Policy) -> bool:
-    """Whether `leave_out` chooses the suppressed records, since one kernel sees all; else `repair` does."""
+    """Whether `leave_out` suppresses records, because one kernel sees all; otherwise `repair` does."""
     sees_all = tiles.count == 1 and not len(tiles.ready_labels)
     searched = policy.method == "auto" and policy.refine and tiles.open_size <= MDAV_MAX_RECORDS
     return bool(searched and sees_all and limits.thresholds and policy.suppression_limit)
@@ -47,14 +53,13 @@ def leave_out(
     policy: Policy,
     made: Made,
 ) -> npt.NDArray[np.int64]:
-    """Class of each record (n,), -1 if suppressed. Records are suppressed only where all in all less is lost.
+    """Class of each record (n,), -1 if suppressed. Suppression is used only where it lowers the loss.
 
-    A suppressed record counts as lost altogether. `whole`: classes without suppression; `made`: makes classes
-    of a part of the records. The choice of records whose classes lose least after mere merging is taken.
+    `whole` has the classes without suppression; `made` makes classes of a part of the records.
     """
 
     def lost(released: npt.NDArray[np.bool_], labels: npt.NDArray[np.int64] | None) -> _Lost:
-        """What is lost in merged classes where labels are given, else in classes that are made anew."""
+        """Loss of merged classes if labels are given, else of new classes."""
         left, recoded = thresholds_without(limits, policy, codes, released)
         here, held = np.ascontiguousarray(points[released]), np.ascontiguousarray(recoded[:, released])
         if labels is None:
@@ -88,7 +93,7 @@ def leave_out(
 
 
 class _Lost(NamedTuple):
-    """Violation of the classes of the released records, loss of all records in per cent, and the classes."""
+    """Violation of the released classes, loss of all records in per cent, and the classes."""
 
     violation: float
     loss: float
@@ -102,11 +107,7 @@ def _choices(
     limits: Limits,
     policy: Policy,
 ) -> Iterator[tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]]:
-    """Yield choices of the released records (n,), each with the classes (n,) that it was made from.
-
-    Suppressed are the records farthest from their class mean; or whole classes that violate a threshold, of
-    k alone and of t-closeness-first, beginning with the worst, or with those that merging would cost most.
-    """
+    """Yield choices of the released records (n,), each with its original classes (n,)."""
     n, thresholds = len(points), limits.thresholds
     most = int(policy.suppression_limit * n)
     amounts = sorted({most // part for part in LIMIT_DIVISORS} - {0})
@@ -118,7 +119,7 @@ def _choices(
         released[far[:some]] = False
         yield released, whole
     if not limits.whole_reaches:
-        # A choice with an l that merging ends with.
+        # A choice that gives merging a sufficient l.
         even = evened(limits.thresholds, codes, deviations(points, whole), policy)
         if even is not None:
             yield even, whole
@@ -141,9 +142,10 @@ def _choices(
 def worst_classes(
     violations: npt.NDArray[np.float64], sizes: npt.NDArray[np.int64], limit: int
 ) -> npt.NDArray[np.bool_]:
-    """Tell of each class (m,) whether it is suppressed, where at most `limit` records may be."""
+    """Tell for each class (m,) whether it is suppressed, if at most `limit` records may be."""
     gone = np.zeros(len(sizes), dtype=bool)
-    # The worst per record first; a class that does not fit in the limit any more is left for merging.
+    # The class with the greatest violation a record comes first. A class beyond the limit is left for
+    # merging.
     for number in np.argsort(-violations / sizes, kind="stable"):
         if violations[number] > 0 and sizes[number] <= limit:
             gone[number] = True

@@ -1,4 +1,4 @@
-"""Partition: kernels label every record with its class, tile after tile."""
+"""Partition: kernels label every record with its class, tile by tile."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 
 class _Tile(NamedTuple):
-    """Records of a tile, their classes, and of each class its sums, its means and its violation."""
+    """Records of a tile, their classes, and sums, means and violation of each class."""
 
     record_id: npt.NDArray[np.int64]
     labels: npt.NDArray[np.int64]
@@ -70,28 +70,28 @@ class _Tile(NamedTuple):
 
 @dataclass(frozen=True)
 class Partitioned:
-    """The classes before repair: which of them violate a threshold, and what they were made by."""
+    """The classes before repair, with their violations and their plan."""
 
     classes: Classes
     plan: Plan
-    sums: Spool  # size, squares and sums of every class, in order; of none where there is no threshold
-    violating: npt.NDArray[np.int64]  # (v,), the classes that violate a threshold
-    violations: npt.NDArray[np.float64]  # (v,), how far
+    sums: Spool  # size, squares and sums of each class in order; empty without thresholds
+    violating: npt.NDArray[np.int64]  # (v,), classes that violate a threshold
+    violations: npt.NDArray[np.float64]  # (v,), violation of each
     sample: Sample | None = None  # some records of the middle tile
     pooled: bool = False  # whether the worst classes of all tiles were searched together
-    leaving: bool = False  # whether records are left out within the tile, not by repair
+    leaving: bool = False  # whether the partition, not the repair, left records out
 
 
 @dataclass(frozen=True)
 class _Kernel:
-    """What labels the records of a tile."""
+    """Labels the records of a tile."""
 
     embedded: Embedded
     limits: Limits
     policy: Policy
     plan: Plan
     open_size: int  # number of records of all tiles
-    merging: bool  # whether classes that violate a threshold are merged within the tile
+    merging: bool  # whether violating classes are merged within the tile
     leaving: bool  # whether records are left out within the tile
     suppression: Suppression | None
     stop: Stop
@@ -121,10 +121,10 @@ def partition(
     tiles: Tiles,
     policy: Policy,
 ) -> Partitioned:
-    """Classes of k or more records, refined within their tiles; some may violate a threshold still.
+    """Classes of k or more records, refined within their tiles; some may still violate a threshold.
 
-    Tiles run on all cores, whose number does not change the result. In memory are two tiles more than cores.
-    No worker goes on for longer than a pass when something ends the release.
+    Tiles run on all cores, and the number of cores does not change the result. In memory: two tiles more than
+    cores. If the release ends early, workers stop within one pass.
     """
     if policy.method == "full_domain":
         return _generalized(con, staged, embedded, limits, tiles, policy)
@@ -137,7 +137,7 @@ def partition(
         part, far = LabelledRecords(records, points, kernel.labels(records, points)), None
         left = part.labels >= 0
         if not left.all():
-            # Records that are left keep every threshold against their own distribution.
+            # Any released part keeps every threshold against its own distribution.
             return _described(
                 staged, LabelledRecords(subset(records, left), points[left], part.labels[left])
             ), None
@@ -176,7 +176,7 @@ def _kernel(
     policy: Policy,
     ended: threading.Event,
 ) -> _Kernel:
-    """Return what labels the records of every tile, until nobody waits any more."""
+    """Return the kernel for the records of every tile; it stops after `ended` is set."""
     stop = _stop(staged, ended)
     plan = choose_plan(con, embedded, limits, tiles, policy, stop)
     return _Kernel(
@@ -190,7 +190,7 @@ def _kernel(
         suppression=_suppression(staged, embedded, limits, policy)
         if policy.method in CUTTING_METHODS
         else None,
-        # The time is that of refinement: no first partition is cut short.
+        # Only refinement has a time limit: no first partition is cut short.
         stop=stop if plan.recipe.effort else ended.is_set,
     )
 
@@ -201,12 +201,12 @@ def _pooling(tiles: Tiles, policy: Policy) -> bool:
 
 
 def _stop(staged: Staged, ended: threading.Event) -> Stop:
-    """Return what tells a kernel to stop: that nobody waits any more, or that the time is over."""
+    """Return the test by which a kernel stops: the release has ended, or the time is over."""
     return lambda: ended.is_set() or staged.late
 
 
 def _search(pool: LabelledRecords, staged: Staged, kernel: _Kernel) -> LabelledRecords:
-    """Search the pool in a worker, which Ctrl-C stops like those of the tiles."""
+    """Search the pool in a worker, which Ctrl-C stops like the workers of the tiles."""
     ended = threading.Event()
     search = partial(
         search_pool, policy=kernel.policy, recipe=kernel.plan.recipe, thresholds=kernel.limits.thresholds,
@@ -220,7 +220,7 @@ def _search(pool: LabelledRecords, staged: Staged, kernel: _Kernel) -> LabelledR
 def _noted(
     con: duckdb.DuckDBPyConnection, embedded: Embedded, limits: Limits, tiles: Tiles, samples: list[Sample]
 ) -> Iterator[Records]:
-    """Yield the tiles, and note some records of the middle one: coded records do not stay until the end."""
+    """Yield the tiles, and keep some records of the middle tile, because coded records are dropped early."""
     for number, records in enumerate(stream(con, embedded, limits, tiles)):
         if number == tiles.count // 2:
             samples.append(sample_of(embedded, tiles, records))
@@ -228,7 +228,7 @@ def _noted(
 
 
 def _suppression(staged: Staged, embedded: Embedded, limits: Limits, policy: Policy) -> Suppression | None:
-    """Return what a method that cuts may suppress itself; None for other methods."""
+    """Return the suppression allowed to a method that cuts; None for other methods."""
     most = int(policy.suppression_limit * staged.size) if policy.method in CUTTING_METHODS else 0
     of_counts = partial(thresholds_of, limits, policy)
     return Suppression(most, of_counts, *cut_attributes(embedded.axes)) if most else None
@@ -250,7 +250,7 @@ def _generalized(
     whole = ClassSums(np.zeros(shape), np.zeros(count), np.zeros(count, dtype=np.int64))
     labels = Spool(spool_folder(con))
     for records in stream(con, embedded, limits, tiles):
-        # Class after class goes through many tiles: what each adds is summed in the order of the tiles.
+        # A class spreads over many tiles, whose sums are added in the order of the tiles.
         of = made.labels[records.record_id - 1]
         released = of >= 0
         labels.add({"record_id": records.record_id[released], "class_id": of[released]})
@@ -268,7 +268,7 @@ def _generalized(
 
 
 def _described(staged: Staged, part: LabelledRecords, thresholds: Sequence[Threshold] = ()) -> _Tile:
-    """Return what is kept of the classes of some records, and which violate one of the thresholds."""
+    """Return the kept facts of the classes of some records, and their violations of the thresholds."""
     records, labels = part.records, part.labels
     count = int(labels.max()) + 1 if len(labels) else 0
     violations = violations_of(thresholds, records.codes, labels) if count and thresholds else np.zeros(count)
@@ -280,7 +280,7 @@ def _described(staged: Staged, part: LabelledRecords, thresholds: Sequence[Thres
 
 
 class _Found:
-    """The classes of one tile after the other, numbered on."""
+    """The classes of successive tiles, numbered consecutively."""
 
     def __init__(self, folder: Path | None, *, keep_sums: bool) -> None:
         self._labels, self._sums, self._means = Spool(folder), Spool(folder), Spool(folder)
@@ -307,7 +307,7 @@ class _Found:
 
     @property
     def class_size(self) -> float:
-        """Records of a class on average."""
+        """Mean records of a class."""
         return self._records / max(self._count, 1)
 
     @property
@@ -316,7 +316,7 @@ class _Found:
         return sum(spread.within for spread in self._spreads)
 
     def partitioned(self, size: int, kernel: _Kernel, sample: Sample | None, *, pooled: bool) -> Partitioned:
-        """All that was added, of so many records."""
+        """All added classes, of so many records."""
         loss = information_loss(self._spreads)
         return Partitioned(
             Classes(self._labels, self._means, self._count, size - self._records, loss),

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from duckanon.release.stages.stage import Staged
 
 SAMPLE_MAX_RECORDS = 4096
-"""Records on which recipes are tried, at most."""
+"""Largest number of records on which recipes are tried."""
 
 VIOLATING_MAX_RATIO = 10
 """Violating records, as a multiple of the records that may be suppressed, above which tiles merge: most
@@ -54,11 +54,11 @@ classes would be merged anyway."""
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Some of the records that kernels partition."""
+    """Some records of the tiles."""
 
     points: npt.NDArray[np.float64]  # (n, d), their coordinates
-    codes: npt.NDArray[np.int64]  # (s, n), of the sensitive fields that have a threshold
-    open_size: int  # number of all records that kernels partition
+    codes: npt.NDArray[np.int64]  # (s, n), of the sensitive fields with a threshold
+    open_size: int  # number of all records in tiles
 
 
 class How(TypedDict, total=False):
@@ -72,11 +72,11 @@ class How(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Plan:
-    """What is done in every tile."""
+    """The work on every tile."""
 
     recipe: Recipe  # first partition, class size, repair, refinement
     why: str  # for EXPLAIN and the report
-    # (n,), classes of the records of the only tile, in their order, if trying the recipe has made them
+    # (n,), classes of the only tile's records in order, if the trial of the recipe has made them
     classes: npt.NDArray[np.int64] | None = field(default=None, repr=False, compare=False)
     levels: Mapping[str, int] = field(default_factory=dict)  # of full-domain generalization, by column
 
@@ -87,7 +87,7 @@ class Plan:
 
     @property
     def text(self) -> str:
-        """One line: what is done, and why."""
+        """One line with the work and the reason."""
         effort = f"refined ({self.recipe.effort})" if self.recipe.effort else "not refined"
         return f"{self.method}, classes from {self.recipe.size} records, {effort}: {self.why}"
 
@@ -102,8 +102,8 @@ def choose_plan(
 ) -> Plan:
     """Recipe for all tiles; a method chosen by name is taken as it is.
 
-    ``auto`` without t and l takes MDAV or, in one column, the optimal cut. With them it takes the recipe that
-    loses least on a sample. Where the sample is all records, the classes of that trial are handed on.
+    ``auto`` without t and l takes MDAV or, in one column, the optimal cut. With t or l it takes the recipe of
+    least loss on a sample. If the sample is all records, the classes of the trial are kept.
     """
     thresholds, columns = limits.thresholds, dimensions(embedded.axes)
     tried = candidates(tiles.open_size, policy, thresholds, columns=columns)
@@ -132,10 +132,10 @@ def merges(
     plan: Plan,
     stop: Stop | None = None,
 ) -> bool:
-    """Tell whether tiles merge classes that violate a threshold; else `repair` may suppress them.
+    """Tell whether tiles merge violating classes; otherwise `repair` may suppress them.
 
-    Tiles merge where no record may be suppressed, where `leave_out` chooses the suppressed records, and with
-    ``auto`` where a sample shows that far more records violate than may be suppressed.
+    Tiles merge if no record may be suppressed, if `leave_out` suppresses, or, with ``auto``, if far more
+    records of a sample violate than may be suppressed.
     """
     thresholds = limits.thresholds
     if policy.suppression_limit == 0 or leaves_out(tiles, limits, policy):
@@ -151,7 +151,7 @@ def merges(
 
 
 def generalized_plan(made: Generalization, staged: Staged, policy: Policy) -> Plan:
-    """Plan of full-domain generalization: the levels that were found, and how."""
+    """Plan of full-domain generalization: the levels, and how they were found."""
     found, levels = made.found, made.levels
     named = ", ".join(
         f"{f.name} {levels[f.column]} of {made.heights[f.column]}" for f in staged.quasi if f.column in levels
@@ -171,7 +171,7 @@ def _tried(
     tried: Sequence[Recipe],
     stop: Stop | None,
 ) -> Plan:
-    """Plan with the recipe that loses least on a sample."""
+    """Plan with the recipe of least loss on a sample."""
     points, codes = some.points, some.codes
     whole = len(points) == some.open_size
     on_trial, found, losses = _on_sample(points, codes, policy, tried, limits.thresholds, stop, whole=whole)
@@ -183,7 +183,7 @@ def _tried(
         else f"at most {BLOCKS_MAX_LOSS_FACTOR} times the least loss"
     )
     why = f"{little} on a sample of {len(points)} records of {names}"
-    # The same records, recipe and seed, and merging as in the release: its classes are made.
+    # Records, recipe, seed and merging are those of the release, so the trial has made its classes.
     merging = policy.suppression_limit == 0 or leaves_out(tiles, limits, policy)
     made = whole and on_trial[best] == tried[best] and merging
     return Plan(tried[best], why, found[best] if made else None)
@@ -193,7 +193,7 @@ def _on_sample(
     points: npt.NDArray[np.float64], codes: npt.NDArray[np.int64], policy: Policy, tried: Sequence[Recipe],
     thresholds: Sequence[Threshold], stop: Stop | None, *, whole: bool,
 ) -> tuple[list[Recipe], list[npt.NDArray[np.int64]], list[float]]:  # fmt: skip
-    """Return recipes as they are tried on a sample or on all records, with their classes and losses."""
+    """Return recipes for a trial on a sample or on all records, with their classes and losses."""
     effort: Effort = "fast" if policy.effort == "fast" or not whole else "balanced"
     on_trial = [_on_trial(recipe, effort) for recipe in tried]
     found = [
@@ -211,7 +211,7 @@ def classes_left(
     policy: Policy,
     stop: Stop | None,
 ) -> npt.NDArray[np.int64]:
-    """Classes of the released part of a table that one kernel sees whole, by the recipe that loses least."""
+    """Classes of the released part of a table that one kernel sees whole, by the recipe of least loss."""
     tried = candidates(len(points), policy, thresholds, columns=points.shape[1])
     step = -(-len(points) // SAMPLE_MAX_RECORDS)
     given = np.ascontiguousarray(points[::step]), np.ascontiguousarray(codes[:, ::step])
@@ -225,34 +225,35 @@ def classes_left(
 def candidates(
     n: int, policy: Policy, thresholds: Sequence[Threshold], *, columns: int
 ) -> tuple[Recipe, ...]:
-    """Recipes that CREATE chooses from: a method chosen by name as it is, for ``auto`` those of `recipes`."""
+    """Recipes of CREATE: a method chosen by name as it is, for ``auto`` those of `recipes`."""
     k = policy.k
-    # No published method knows of subjects: classes that have too few of them join the nearest.
+    # Published methods ignore subjects, so a class with too few subjects joins the nearest class.
     partner: Partner | None = "nearest" if policy.subject else None
     if policy.method == "tcloseness_first":
         return (Recipe("tcloseness_first", stratum_size(n, policy, thresholds), partner),)
     if policy.method != "auto":
-        # Algorithm 1 goes on where tiles meet: what it leaves within a tile is merged between them.
+        # Algorithm 1 continues across tiles: classes that still violate after a tile are merged between
+        # tiles.
         merging = policy.method in ("tcloseness_merge", "kanonymity_first")
         return (Recipe(policy.method, k, "nearest" if merging else partner),)
     effort = policy.effort if policy.refine else None
-    # With thresholds the choice must be the same for all tiles of a table; without, only the tile counts.
+    # With thresholds all tiles of a table need the same choice; without, only the tile counts.
     records = n if thresholds else min(n, tile_size(policy, thresholds))
     tried = recipes(records, k, thresholds, effort, largest=max(FIRST_CLASS_MAX_RECORDS, k), columns=columns)
     if thresholds and policy.suppression_limit:
-        # No class is merged in its tile then, and most of those of near records would be left over.
+        # Then no class is merged in its tile, and most classes of near records would be left over.
         return tuple(recipe for recipe in tried if recipe.start != "blocks")
     return tried
 
 
 def sample(con: duckdb.DuckDBPyConnection, embedded: Embedded, limits: Limits, tiles: Tiles) -> Sample:
-    """At most `SAMPLE_MAX_RECORDS` records, taken evenly, of the middle tile."""
+    """At most `SAMPLE_MAX_RECORDS` records of the middle tile, evenly spaced."""
     (records,) = stream(con, embedded, limits, tiles, only=tiles.count // 2)
     return sample_of(embedded, tiles, records)
 
 
 def sample_of(embedded: Embedded, tiles: Tiles, records: Records) -> Sample:
-    """At most `SAMPLE_MAX_RECORDS` of the records of a tile, taken evenly."""
+    """At most `SAMPLE_MAX_RECORDS` records of a tile, evenly spaced."""
     points = coordinates(embedded.axes, records.columns)
     step = -(-len(points) // SAMPLE_MAX_RECORDS)
     some = np.ascontiguousarray(points[::step]), np.ascontiguousarray(records.codes[:, ::step])
@@ -275,12 +276,12 @@ def trial(
 
 
 def _on_trial(recipe: Recipe, effort: Effort) -> Recipe:
-    """Return the recipe with so much effort, if it refines, and with merging."""
+    """Return the recipe with merging, and with this effort if it refines."""
     return replace(recipe, effort=effort if recipe.effort else None, partner=recipe.partner or "efficient")
 
 
 def most_classes(n: int, policy: Policy, recipe: Recipe, thresholds: Sequence[Threshold]) -> int:
-    """Most classes that a `trial` on n records can end with; n where that is not known."""
+    """Largest number of classes of a `trial` on n records; n if it is unknown."""
     if recipe.start not in get_args(Start) or policy.method == "univariate":
         return n
     return max(1, min((n // least_records(threshold) for threshold in thresholds), default=n))
@@ -298,10 +299,10 @@ def classes_of(
 ) -> npt.NDArray[np.int64]:
     """Classes, 0..m-1, that a recipe of ``auto`` or a published method makes of some records.
 
-    A method that cuts takes `cuts` instead of the points, and gives -1 to what it suppresses. One class where
-    there are fewer than k records. A PolicyError where a published method cannot do what is asked.
+    A method that cuts takes `cuts` instead of the points, and labels suppressed records -1. Fewer than k
+    records are one class. A PolicyError if a published method does not support the policy.
     """
-    # Chosen by name, the one for one column says what is wrong with several.
+    # Chosen by name, the method for one column explains why it refuses several columns.
     if recipe.start in get_args(Start) and policy.method != "univariate":
         return compose(points, codes, policy.k, thresholds, recipe, **how)
     if len(points) < policy.k:

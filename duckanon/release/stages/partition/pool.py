@@ -1,7 +1,7 @@
-"""Pool: the classes that lose most, of all tiles, are searched together.
+"""Pool: the classes with the greatest loss, from all tiles, are searched together.
 
-In heavy tails a few records that lie far from all others make most of the loss. The borders of tiles part
-these records, and no tile alone can put them into one class.
+In heavy tails a few outlying records cause most of the loss. The borders of tiles separate these records, and
+no tile alone can put them into one class.
 """
 
 from __future__ import annotations
@@ -31,17 +31,18 @@ if TYPE_CHECKING:
     from duckanon.policy.policy import Policy
 
 POOL_MAX_RECORDS = 4096
-"""Records of the pool, at most: a kernel searches so many in a second."""
+"""Largest pool in records: a kernel searches it in a second."""
 
 POOL_LOSS_RATIO, POOL_LOSS_RATIO_OF_LARGE_TABLES, LARGE_TABLE_RECORDS = 1.0, 4.0, 50_000
-"""A class goes to the pool if its loss a record is more than the first number times that of its tile. A
-table of more records than the third number takes the second: the pool has a small part of it anyway."""
+"""A class goes to the pool if its loss a record exceeds the first number times the mean loss of its tile. In
+a table with more records than the third number the second number counts, because the pool has only a small
+part of its loss."""
 
 POOL_MAX_CLASS_SIZE = 64
-"""Records of a class, on average, from which the pool is not searched: the search would take too long."""
+"""Mean class size above which the pool is not searched, because the search would take too long."""
 
 POOL_MIN_LOSS_SHARE = 0.1
-"""Share of the loss of all classes from which the pool is searched."""
+"""Share of the loss of all classes above which the pool is searched."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,14 +55,14 @@ class LabelledRecords:
 
 
 def parted(part: LabelledRecords, size: int) -> tuple[LabelledRecords, LabelledRecords]:
-    """Return the classes that stay as they are, and those for the pool of a table of a size. O(n d)."""
+    """Return the classes that stay, and the classes for the pool of a table of a size. O(n d)."""
     ratio = POOL_LOSS_RATIO if size <= LARGE_TABLE_RECORDS else POOL_LOSS_RATIO_OF_LARGE_TABLES
     lost = _lost(part)
     return _divided(part, lost > ratio * float(lost @ np.bincount(part.labels)) / len(part.labels))
 
 
 def pooled(pool: LabelledRecords | None, part: LabelledRecords) -> tuple[LabelledRecords, LabelledRecords]:
-    """Return the pool with the classes that lose most, and the others, which stay as they are."""
+    """Return the pool with the classes of greatest loss, and the other classes, which stay."""
     others, worst = _worst(part if pool is None else _joined(pool, part), POOL_MAX_RECORDS)
     return worst, others
 
@@ -70,9 +71,9 @@ def search_pool(
     pool: LabelledRecords, policy: Policy, recipe: Recipe, thresholds: Sequence[Threshold], share: float,
     stop: Stop | None, *, merging: bool,
 ) -> LabelledRecords:  # fmt: skip
-    """Return the pool with classes that lose no more, and that keep the thresholds which all kept before.
+    """Return the pool with classes that lose no more and keep every threshold that was kept before.
 
-    The half whose classes lose most is searched again, as long as it has a tenth of the loss.
+    The half with the greatest loss is searched again, as long as it has a tenth of the loss.
     """
     found = _searched(pool, policy, recipe, thresholds, share, stop, merging=merging)
     others, worst = _worst(found, len(found.labels) // 2)
@@ -82,7 +83,7 @@ def search_pool(
 
 
 def _worst(part: LabelledRecords, most: int) -> tuple[LabelledRecords, LabelledRecords]:
-    """Return the other classes, and those that lose most, of so many records at most."""
+    """Return the other classes, and the classes of greatest loss with at most `most` records."""
     lost = _lost(part)
     sizes = np.bincount(part.labels, minlength=len(lost))
     worst = np.argsort(-lost, kind="stable")
@@ -95,7 +96,7 @@ def _searched(
     pool: LabelledRecords, policy: Policy, recipe: Recipe, thresholds: Sequence[Threshold], share: float,
     stop: Stop | None, *, merging: bool,
 ) -> LabelledRecords:  # fmt: skip
-    """Return the records with the better parts of their classes and of new ones."""
+    """Return the records with the better parts of their old and new classes."""
     points, codes, k = enlarged(distance_points(pool.points)), pool.records.codes, policy.k
 
     efforts = EFFORTS[: EFFORTS.index(recipe.effort) + 1] if recipe.effort else ()
@@ -118,7 +119,7 @@ def _searched(
     ways = [replace(recipe, effort=effort) for effort in efforts or (None,)]
     if efforts and thresholds and recipe.start != "k_alone":
         ways += [replace(way, start="k_alone", size=k) for way in ways]
-    # What a lower effort finds is among what is put together.
+    # Results of lower efforts also take part in the combination.
     for way in ways:
         other = compose(
             pool.points, codes, k, thresholds, way, share=share, seed=policy.seed, stop=stop, merging=merging
@@ -128,7 +129,7 @@ def _searched(
 
 
 def pays(pool: LabelledRecords, within: float) -> bool:
-    """Tell whether the pool has enough of the SSE of all classes, of which the others have so much."""
+    """Tell whether the pool has enough of the SSE of all classes; `within` is the SSE of the others."""
     return _sse(pool) > POOL_MIN_LOSS_SHARE * (_sse(pool) + within)
 
 
@@ -137,14 +138,14 @@ def _sse(part: LabelledRecords) -> float:
 
 
 def _lost(part: LabelledRecords) -> npt.NDArray[np.float64]:
-    """Return the mean squared distance of the records of each class (m,) from its mean."""
+    """Return the mean squared distance of the records of each class (m,) from the class mean."""
     classes = sums_of(part.points, part.labels)
     within = classes.squares - (classes.sums**2).sum(axis=1) / np.maximum(classes.sizes, 1)
     return np.asarray(np.maximum(within, 0.0) / np.maximum(classes.sizes, 1))
 
 
 def _divided(part: LabelledRecords, chosen: npt.NDArray[np.bool_]) -> tuple[LabelledRecords, LabelledRecords]:
-    """Return the records of the other classes and those of the chosen ones (m,)."""
+    """Return the records of the other classes, and the records of the chosen classes (m,)."""
     of = chosen[part.labels] if len(part.labels) else np.zeros(0, dtype=bool)
     return _some(part, ~of), _some(part, of)
 

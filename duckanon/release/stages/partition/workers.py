@@ -1,4 +1,4 @@
-"""Workers: the same is done with one thing after the other, on all cores, until nobody waits any more."""
+"""Workers: apply one function to a stream of inputs on all cores, until the caller stops."""
 
 from __future__ import annotations
 
@@ -20,21 +20,10 @@ Done = TypeVar("Done")
 def on_all_cores(
     work: Callable[[Given], Done], stream: Iterator[Given], ended: threading.Event
 ) -> Generator[Done, None, None]:
-    """Yield what workers, one a core, make of a stream, in its order.
+    """Yield `work` of each item of a stream in order, computed by one worker a core.
 
-    Parameters
-    ----------
-    work : callable
-        What is done, in a worker.
-    stream : iterator
-        What it is done with; one more than there are cores are read ahead.
-    ended : threading.Event
-        Set in the end, whatever ends it: nobody waits for what is still being done, which may ask for it.
-
-    Yields
-    ------
-    object
-        Results, in the order of the stream.
+    One item more than there are cores is read ahead. `ended` is set at the end, for any reason, so that
+    workers can stop.
     """
     cores = os.cpu_count() or 1
     waiting: deque[Future[Done]] = deque()

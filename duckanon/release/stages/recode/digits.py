@@ -1,7 +1,7 @@
-"""Digits: how finely class means are rounded, by the digits of the values or by the option `digits`.
+"""Digits: the precision of class means, from the digits of the values or from the option `digits`.
 
-Few sets of records have a mean with the same many digits: a reader with a register of persons finds the class
-that has the mean. So a mean gets no more digits than the values.
+Few sets of records have a mean with the same many digits. A reader with a register of persons could then find
+the class of a mean. So a mean gets no more digits than the values.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
     from duckanon.release.stages.stage import Field, Staged
 
 WRITTEN_MAX_DIGITS = 6
-"""Digits after the point up to which floating-point values are taken for decimals that somebody wrote."""
+"""Largest number of digits after the point for which floating-point values count as written decimals."""
 
 SIGNIFICANT_DIGITS = 6
-"""Digits of the largest value that means of other floating-point columns keep, at most."""
+"""Digits of the largest value that means of other floating-point columns keep at most."""
 
 MEAN_MAX_DIGITS = 300
-"""Digits after the point that a mean has at most: a power of ten beyond is no DOUBLE."""
+"""Largest number of digits after the point of a mean: a higher power of ten is no DOUBLE."""
 
 WHOLE_MIN_NUMBER = 2**53
-"""From here on floating-point numbers have no digits after the point."""
+"""Number from which floating-point numbers have no digits after the point."""
 
 NOISE_SHARE = {"DOUBLE": 2.0**-40, "FLOAT": 2.0**-20}
-"""Share of a number by which equal numbers may differ after some arithmetic, by type."""
+"""Relative difference up to which numbers count as equal after some arithmetic, by type."""
 
 FIRST_LOOK_RECORDS = 65_536
-"""Records that are read first: they nearly always show how fine the values of a column are."""
+"""Records that are read first: they usually show the precision of a column."""
 
 UNITS_IN_SECONDS = (86_400, 3_600, 60, 1)
-"""Units of timestamps that are not below a second, the coarsest first."""
+"""Units of timestamps from one second upwards, the coarsest first."""
 
 _BITS = {
     "TINYINT": 7, "SMALLINT": 15, "INTEGER": 31, "BIGINT": 63, "HUGEINT": 127,
@@ -51,7 +51,7 @@ _BITS = {
 
 
 def with_digits(con: duckdb.DuckDBPyConnection, staged: Staged) -> tuple[Field, ...]:
-    """Quasi-identifiers with the rounding of those that are released by a mean or median. O(n) as a rule."""
+    """Quasi-identifiers with the rounding of means and medians. O(n) as a rule."""
     units = {field: units_of(field) for field in staged.quasi if searched(field)}
     places = _coarsest(con, staged, units)
     roundings = {}
@@ -66,7 +66,7 @@ def with_digits(con: duckdb.DuckDBPyConnection, staged: Staged) -> tuple[Field, 
 
 
 def searched(field: Field) -> bool:
-    """Whether the values of a quasi-identifier tell how finely its means are rounded."""
+    """Whether the rounding of a quasi-identifier's means is taken from its values."""
     return (
         field.quasi
         and field.rule.rounds
@@ -76,9 +76,10 @@ def searched(field: Field) -> bool:
 
 
 def units_of(field: Field) -> tuple[int, ...]:
-    """Units that all values of a column may have, the coarsest first.
+    """Possible common units of all values of a column, the coarsest first.
 
-    Of a floating-point number digits after the point; of a timestamp so many of the units of its type.
+    For floating-point numbers these are digits after the point, for timestamps multiples of the unit of their
+    type.
     """
     if field.kind == "float":
         return tuple(range(WRITTEN_MAX_DIGITS + 1))
@@ -93,7 +94,7 @@ def rounding_of(field: Field, unit: int) -> Rounding:
 
 
 def asked_of(field: Field) -> Rounding:
-    """Rounding of a column to what is asked, else to what its type has."""
+    """Requested rounding of a column, or the rounding of its type."""
     digits = field.attribute.digits
     if digits is None or field.kind == "float":
         return Rounding(digits=digits)
@@ -106,7 +107,7 @@ def asked_of(field: Field) -> Rounding:
 def _coarsest(
     con: duckdb.DuckDBPyConnection, staged: Staged, units: Mapping[Field, tuple[int, ...]]
 ) -> dict[Field, int | None]:
-    """Place of the coarsest unit that all values have, by column; None where they have none of them."""
+    """Place of the coarsest unit that all values have, by column; None if they have no common unit."""
     asked = {field: list(range(len(found))) for field, found in units.items()}
     places = dict.fromkeys(units, 0)
     most = min(FIRST_LOOK_RECORDS, staged.size)
@@ -120,7 +121,7 @@ def _coarsest(
         answers = iter(engine.rows(con, query, "stage")[0])
         left = {}
         for field, looked_at in asked.items():
-            # Without a value there is none that has not the unit.
+            # Without values every unit is possible.
             have = [place for place in looked_at if next(answers) is not False]
             places[field] = have[0] if have else looked_at[-1] + 1
             if places[field] < len(units[field]) and (most < staged.size or not have):
@@ -130,7 +131,7 @@ def _coarsest(
 
 
 def _digits(con: duckdb.DuckDBPyConnection, staged: Staged, field: Field) -> int:
-    """Digits after the point that tell the values of a floating-point column apart."""
+    """Digits after the point that distinguish the values of a floating-point column."""
     found = 0
     for most in (FIRST_LOOK_RECORDS, None) if staged.size > FIRST_LOOK_RECORDS else (None,):
         query = templates.render(
@@ -142,24 +143,24 @@ def _digits(con: duckdb.DuckDBPyConnection, staged: Staged, field: Field) -> int
         )
         half, largest = engine.rows(con, query, "stage")[0]
         found = telling(half, largest)
-        # More records have no smaller values between them than those that ask for all digits already.
+        # If the first records need all digits, further records cannot need more.
         if half is not None and found == _most(largest):
             break
     return found
 
 
 def telling(half: float | None, largest: float) -> int:
-    """Digits after the point at which two different values differ by one at least.
+    """Digits after the point with which two different values differ by at least one unit.
 
-    `half` is half the least difference of two values, None where there are no two; `largest` the largest
-    absolute value, of which `SIGNIFICANT_DIGITS` digits count: a single value keeps these.
+    `half` is half the least difference of two values, None without two values. `largest` is the largest
+    absolute value; at most `SIGNIFICANT_DIGITS` of its digits count, and a single value keeps these.
     """
     most = _most(largest)
     return next((d for d in range(most) if half is not None and 10.0**-d <= 2 * half), most)
 
 
 def _most(largest: float) -> int:
-    """Digits after the point among the first `SIGNIFICANT_DIGITS` digits of the largest value."""
+    """Digits after the point within the first `SIGNIFICANT_DIGITS` digits of the largest value."""
     return (
         min(max(SIGNIFICANT_DIGITS - 1 - Decimal(largest).adjusted(), 0), MEAN_MAX_DIGITS)
         if largest > 0
@@ -168,7 +169,7 @@ def _most(largest: float) -> int:
 
 
 def digits_in(values: NDArray[np.float64], type_text: str) -> int:
-    """Digits after the point of the means of floating-point values (n,), as `with_digits` finds them."""
+    """Digits after the point for the means of floating-point values (n,), as in `with_digits`."""
     present = np.unique(values[np.isfinite(values)])
     for digits in range(WRITTEN_MAX_DIGITS + 1):
         large = np.abs(present) >= WHOLE_MIN_NUMBER / 10**digits
@@ -184,5 +185,5 @@ def digits_in(values: NDArray[np.float64], type_text: str) -> int:
 
 
 def unit_in(values: NDArray[np.int64], field: Field) -> int:
-    """Coarsest of `units_of` that all values (n,) of a timestamp have, in units of its type."""
+    """Coarsest of `units_of` common to all timestamps (n,), in units of their type."""
     return next(unit for unit in units_of(field) if not (values % unit).any())

@@ -1,4 +1,8 @@
-"""Few: classes of which too few records have a value release NULL, since a mean of few tells them."""
+"""Few: classes with too few values in a column release NULL, because a mean of few would reveal them.
+
+A record of such a class moves from the class mean to the place of NULL. For a class of s records with h
+values and sum S of their scores, SSE grows by w^2 (S^2 + h^2) / s, where w^2 is the weight of the column.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def sparse(staged: Staged, policy: Policy) -> list[Field]:
-    """Quasi-identifiers of which a class may have a value in fewer records, or subjects, than it needs."""
+    """Quasi-identifiers in which a class may have fewer values, or subjects with a value, than required."""
     short = policy.least_values > policy.k
     return [
         field
@@ -33,12 +37,7 @@ def sparse(staged: Staged, policy: Policy) -> list[Field]:
 def lost(
     con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, classes: Classes, policy: Policy
 ) -> float:
-    """Information loss in per cent of values that are released as NULL, beside that of the classes. O(n).
-
-    Each record of such a class moves from the middle of its class to where NULL lies. SSE grows by
-    w^2 (S^2 + h^2) / s for a class of s records, h of which have a value, whose scores have the sum S, and
-    w^2 the weight of the column.
-    """
+    """Information loss in per cent of values released as NULL, in addition to the classes' loss. O(n)."""
     more, told = 0.0, sparse(staged, policy)
     if not told:
         return 0.0
@@ -74,7 +73,7 @@ def _column(
 def _different(
     labels: npt.NDArray[np.int64], subjects: npt.NDArray[np.float64], classes: int
 ) -> npt.NDArray[np.int64]:
-    """Return the different subjects of each class."""
+    """Return the number of distinct subjects of each class."""
     pairs = np.unique(np.stack([labels, subjects.astype(np.int64)]), axis=1)
     return np.bincount(pairs[0], minlength=classes)
 
@@ -87,10 +86,10 @@ def kept(
     *,
     relations: tuple[str, str],
 ) -> tuple[tuple[Measure, ...], tuple[str, ...]]:
-    """What `min_values` is by column, counted anew from the released records, and what to warn of.
+    """The measure `min_values` by column, counted again from the released records, and warnings.
 
-    `relations` are the temporary tables of the released records with their class, and of the values of
-    classes. Where all is kept, the measure has its threshold as value: the least count is that of one class.
+    `relations` are the temporary tables of released records with their class, and of class values. If kept,
+    the measure shows its threshold, because the least count would describe a single class.
     """
     labelled, values = relations
     measures, warnings = [], []
@@ -113,7 +112,7 @@ def kept(
 
 
 def too_few(name: str, classes: int, records: int, policy: Policy) -> str:
-    """What is said of a column of which classes release NULL though some of their records have a value."""
+    """Warning of a column in which classes release NULL although some of their records have a value."""
     whose = "subjects" if policy.subject else "records"
     held = f"{records} value{'' if records == 1 else 's'}"
     what = (

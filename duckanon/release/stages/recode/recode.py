@@ -1,4 +1,9 @@
-"""Recode: the labels of the partition become the released table, one value a class and quasi-identifier."""
+"""Recode: the labels of the partition become the released table, one value a class and quasi-identifier.
+
+Means of integers, DECIMAL, DATE and TIMESTAMP are exact and rounded half away from zero. A date counts in
+days from 1970, a timestamp in its own unit from 1970. Of several modes 'mode' takes the smallest, with NULL
+last.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +37,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Recoded:
-    """The released table, which nobody has audited yet."""
+    """The released table before its audit."""
 
     table: str  # temporary table: released columns in source order, rows in the order of their values
-    in_step: bool  # whether all records are released, and their classes stand in their order
+    in_step: bool  # whether all records are released, with classes in their order
     released: int  # records
-    suppressed: int  # records left out by suppression or ``nulls = 'suppress'``
-    loss: float  # IL in per cent, of the values that are released
+    suppressed: int  # records without release, by suppression or ``nulls = 'suppress'``
+    loss: float  # IL of the released values, in per cent
 
 
 @progress.step("recode")
@@ -50,16 +55,13 @@ def recode(
     levels: Mapping[str, int],
     policy: Policy,
 ) -> Recoded:
-    """One value of each quasi-identifier for all records of a class.
+    """Give all records of a class one value a quasi-identifier. O(n log n) in SQL, O(n) for DOUBLE means.
 
-    O(n log n) in SQL, and O(n) for the means of floating-point columns. Means of integers, DECIMAL, DATE and
-    TIMESTAMP are exact and rounded half away from zero (a date counts in days, a timestamp in its own unit,
-    both from 1970); 'mode' takes the smallest of several values, NULL last. `levels` are those of full-domain
-    generalization, by column.
+    `levels` are the levels of full-domain generalization, by column. Rounding: top of the module.
     """
     candidate, means = f"{staged.workspace}_candidate", f"{staged.workspace}_means"
     more = lost(con, staged, embedded, classes, policy) if policy.release == "table" else 0.0
-    # Kernels have read it: as large as the records, it would only be written to disk from now on.
+    # Kernels have read it. It is as large as the records, and would only be spilled from now on.
     drop_coded = templates.render("relation.sql.j2:drop", parts=("temp", embedded.coded), view=False)
     engine.run(con, drop_coded, "recode")
     _load(con, _labels(staged), classes.labels.read())
@@ -108,7 +110,7 @@ def recode(
 def _value(
     con: duckdb.DuckDBPyConnection, staged: Staged, means: str, levels: Mapping[str, int], policy: Policy
 ) -> None:
-    """Make the table of the classes with their released values, of which the means of DOUBLEs are there."""
+    """Make the table of the classes with their released values; the means of DOUBLEs are given."""
     counted = sparse(staged, policy)
     statement = templates.render(
         "recode/class_values.sql.j2",
@@ -137,7 +139,7 @@ def _value(
 
 
 def _number(con: duckdb.DuckDBPyConnection, staged: Staged) -> None:
-    """Make the table of the classes where quasi-identifiers are released as they are: each has a number."""
+    """Make the table of the classes for unchanged quasi-identifiers: each class has a number."""
     statement = templates.render(
         "recode/numbered.sql.j2",
         classes=classes_relation(staged),
@@ -149,9 +151,9 @@ def _number(con: duckdb.DuckDBPyConnection, staged: Staged) -> None:
 
 
 def _place(con: duckdb.DuckDBPyConnection, staged: Staged) -> bool:
-    """Make the table of the classes of released records, and tell whether it is `in_step` with the records.
+    """Make the table of the released records' classes, and tell whether it is `in_step` with the records.
 
-    Then no join looks for the class of a record.
+    Then no join has to look up the class of a record.
     """
     placed = placed_relation(staged)
     statement = templates.render(
@@ -165,18 +167,19 @@ def _place(con: duckdb.DuckDBPyConnection, staged: Staged) -> bool:
 
 
 def in_step(con: duckdb.DuckDBPyConnection, staged: Staged, table: str) -> bool:
-    """Whether a temporary table with a record_id has all records in the order in which they are stored. O(n).
+    """Whether a temporary table with a record_id has all records in their stored order. O(n).
 
-    Several threads write a table in its order, unless a setting of the session lets them write in any.
+    Several threads write a table in order, unless a setting of the session permits any order.
     """
     query = templates.render("recode/placed.sql.j2:in_step", table=table, size=staged.size)
     return staged.in_order and bool(engine.rows(con, query, "recode")[0][0])
 
 
 def label(con: duckdb.DuckDBPyConnection, staged: Staged, recoded: Recoded) -> None:
-    """Name the released records with their classes, see `labelled_relation`.
+    """Make the released records with their classes, see `labelled_relation`. O(n).
 
-    As large as the records where some are left out, it is made when the candidate has passed its audit. O(n).
+    If some records are left out, the relation is as large as the records, so it is made after the audit has
+    passed.
     """
     statement = templates.render(
         "recode/placed.sql.j2:labelled",
@@ -191,7 +194,7 @@ def label(con: duckdb.DuckDBPyConnection, staged: Staged, recoded: Recoded) -> N
 def _in_two_tables(
     con: duckdb.DuckDBPyConnection, staged: Staged, candidate: str, given: dict[str, object]
 ) -> None:
-    """Make the rows that the two tables of the release will give; whose they were is not told any more."""
+    """Make the rows that the two tables of the release will give; the persons of the values are forgotten."""
     members = f"{staged.workspace}_members"
     statement = templates.render("recode/anatomy.sql.j2", members=members, number=CLASS, **given)
     engine.run(con, statement, "recode")
@@ -209,24 +212,24 @@ def _in_two_tables(
 def classes_relation(staged: Staged) -> str:
     """Name of the temporary table of the classes that `recode` leaves beside the candidate.
 
-    A row a class of the partition: class_id, its released values, and ``released_class``, 0.. in the order of
-    these values, one number for classes that share them all.
+    A row is a class of the partition: class_id, released values, and ``released_class``, a number from 0 in
+    the order of these values, the same for classes with equal values.
     """
     return f"{staged.workspace}_classes"
 
 
 def placed_relation(staged: Staged) -> str:
-    """Name of the temporary table of the classes of released records, which stays where they are ``in_step``.
+    """Name of the temporary table of the released records' classes, which stays if it is ``in_step``.
 
-    A row a record: the class_id of the partition and the ``released_class``.
+    A row is a record: the class_id of the partition and the ``released_class``.
     """
     return f"{staged.workspace}_placed"
 
 
 def labelled_relation(staged: Staged) -> str:
-    """Name of the temporary relation of the released records that `label` makes.
+    """Name of the temporary relation of the released records from `label`.
 
-    The columns of ``staged.records``, the class_id of the partition, and the ``released_class``.
+    It has the columns of ``staged.records``, the class_id of the partition, and the ``released_class``.
     """
     return f"{staged.workspace}_labelled"
 
@@ -237,7 +240,7 @@ def _labels(staged: Staged) -> str:
 
 
 def _load(con: duckdb.DuckDBPyConnection, table: str, rows: pa.Table | pa.RecordBatchReader) -> None:
-    """Make a temporary table of rows, which DuckDB keeps within its memory."""
+    """Make a temporary table of rows, which DuckDB may spill."""
     with engine.registered(con, {f"{table}_rows": rows}):
         _keep(con, table, named(f"{table}_rows"))
 
@@ -247,7 +250,7 @@ def _keep(con: duckdb.DuckDBPyConnection, table: str, relation: str) -> None:
 
 
 def _means(con: duckdb.DuckDBPyConnection, staged: Staged, classes: Classes) -> pa.Table:
-    """Arrow table of every class_id and the means of the floating-point columns; NULL where there is none."""
+    """Arrow table of every class_id and the means of the floating-point columns; NULL without a mean."""
     kept = classes.labels.columns()
     labels = np.full(staged.size, -1, dtype=np.int64)
     labels[kept["record_id"] - 1] = kept["class_id"]
@@ -260,7 +263,7 @@ def _means(con: duckdb.DuckDBPyConnection, staged: Staged, classes: Classes) -> 
 
 
 def _sort_keys(fields: tuple[Field, ...]) -> list[tuple[Field, ...]]:
-    """Fields in source order; neighbouring quasi-identifiers are one key, since a class shares them."""
+    """Fields in source order; adjacent quasi-identifiers are one key, because a class shares them."""
     keys: list[tuple[Field, ...]] = []
     for quasi, group in itertools.groupby(fields, key=lambda field: field.quasi):
         run = tuple(group)
