@@ -1,1 +1,1 @@
-"""Performance bars, each as a ratio within one run, since machines are noisy."""
+"""Performance bars. Each bar is a ratio of two measurements in one run, since machines differ in speed."""

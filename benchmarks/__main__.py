@@ -1,4 +1,4 @@
-"""``python -m benchmarks`` (make bench): all bars, one after the other; exit code 1 if one is missed."""
+"""``python -m benchmarks`` (make bench): run all benchmarks in turn; exit code 1 if a bar is missed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BENCHMARKS = (
 
 
 def main() -> int:
-    """Run each benchmark in a process of its own, so that none warms up another."""
+    """Run each benchmark in its own process, so that no benchmark warms up another."""
     missed = []
     for name in BENCHMARKS:
         print(f"== {name}", flush=True)

@@ -1,7 +1,7 @@
-"""Results of a benchmark: printed as they come, judged against bars, kept as JSON lines for the docs.
+"""Results of a benchmark: printed at once, compared with bars, and kept as JSON lines for the docs.
 
-A run with ``DUCKANON_BENCH_SHRINK=100`` takes a hundredth of the records, only to see that a benchmark works:
-it judges no bar and writes into a folder of its own.
+A run with ``DUCKANON_BENCH_SHRINK=100`` takes a hundredth of the records, to test that a benchmark runs. It
+judges no bar and writes into another folder.
 """
 
 from __future__ import annotations
@@ -31,13 +31,7 @@ SHRINK = int(os.environ.get("DUCKANON_BENCH_SHRINK") or 1)
 
 
 class Results:
-    """Figures and bars of one run, in ``build/bench/<name>.json`` line by line.
-
-    Parameters
-    ----------
-    name : str
-        Of the benchmark.
-    """
+    """Figures and bars of the benchmark `name`, written line by line to ``build/bench/<name>.json``."""
 
     def __init__(self, name: str) -> None:
         folder = ROOT / "build" / ("bench" if SHRINK == 1 else "bench-small")
@@ -48,7 +42,7 @@ class Results:
         self._write(kind="run", name=name, date=date.today().isoformat(), shrink=SHRINK, **machine())
 
     def row(self, table: str, **cells: Cell) -> None:
-        """Print and keep one line of a table; the names of the cells are its headings."""
+        """Print and keep one line of a table; the names of the cells are the headings."""
         print("  ".join(f"{name} {shown(cell)}" for name, cell in cells.items()), flush=True)
         self._write(kind="row", table=table, cells=cells)
 
@@ -61,7 +55,7 @@ class Results:
         self._write(kind="bar", text=text, value=value, limit=limit, verdict=verdict)
 
     def not_run(self, text: str) -> None:
-        """Print and keep that bars cannot be judged, because reference data are missing."""
+        """Print and keep that bars cannot be judged, since reference data are missing."""
         print(f"{text}: {MISSING}", flush=True)
         self._write(kind="note", text=f"{text}: {MISSING}")
 
@@ -75,7 +69,7 @@ class Results:
 
 
 def shown(cell: Cell) -> str:
-    """Return a cell as text: numbers with at most six significant digits, more only before the point."""
+    """Return a cell as text: a number has six significant digits, or all digits before the point."""
     if cell is None:
         return "-"
     if isinstance(cell, str):
@@ -86,7 +80,7 @@ def shown(cell: Cell) -> str:
 
 
 def machine() -> dict[str, Cell]:
-    """Return what a figure depends on: system, cores and versions."""
+    """Return the system, cores and versions, on which figures depend."""
     return {
         "system": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),

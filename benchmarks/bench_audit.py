@@ -1,10 +1,10 @@
-"""Cost of audits and of their evidence: beside work that none can avoid and pyCANON, in little memory.
+"""Cost of audits and of evidence: compared with necessary work and with pyCANON, and in little memory.
 
 Run from the repository: ``python -m benchmarks.bench_audit``. The large table has five records a class, five
-quasi-identifiers of four types and a sensitive number that is different in every record. Every statement
-stores its result in a table. A ratio of wall times is the median over rounds that alternate, so that other
-load hits both sides; a wall time is the least of its rounds. pyCANON runs in a process of its own (see
-tests/trust/peer.py) and the audit of ten million records too, so that its peak of memory is its own.
+quasi-identifiers of four types, and a sensitive number that differs in every record. Every statement stores
+its result in a table. A ratio of wall times is the median over alternating rounds, so that other load affects
+both sides. A wall time is the least of its rounds. pyCANON (see tests/trust/peer.py) and the audit of ten
+million records run in their own processes, which have their own peak of memory.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ AUDITS = {
         f"SELECT * FROM audit({ARGUMENTS}, k := 5, l := 2, t := 0.3, l_diversity := 'recursive', c := 3)"
     ),
 }
-# 100,000 records in 700 classes of five text columns; ten diagnoses, not equally frequent, and 100 lengths.
+# 100,000 records, 700 classes of five text columns, ten diagnoses of unequal frequency, 100 lengths.
 WARD = """
 CREATE TABLE ward AS
 SELECT
@@ -63,7 +63,7 @@ SENSITIVE = (["diagnosis"], ["days"], ["diagnosis", "days"])
 
 @dataclass(frozen=True)
 class AuditedColumn:
-    """A sensitive column as `audit_bind/report.sql.j2` wants it."""
+    """A sensitive column in the form that `audit_bind/report.sql.j2` reads."""
 
     name: str
     distance: str = "ordered"
@@ -76,7 +76,7 @@ class AuditedColumn:
 
 
 def people(con: duckdb.DuckDBPyConnection, records: int) -> None:
-    """Make the table `person`, five records a class, in an order that has nothing to do with their values."""
+    """Make the table `person`, five records a class, in an order independent of the values."""
     classes = max(records // 5, 1)
     con.execute(f"CREATE TABLE keys AS SELECT i AS class, {DATA} FROM range({classes}) AS r(i)")
     draw = f"SELECT i % {classes} AS class, hash(i) / 1e9 AS charge FROM range({records}) AS r(i)"
@@ -88,7 +88,7 @@ def people(con: duckdb.DuckDBPyConnection, records: int) -> None:
 
 
 def audited(*, database: str | Path = ":memory:") -> duckdb.DuckDBPyConnection:
-    """Give a connection that has the macros."""
+    """Open a connection with the audit macros."""
     con = duckdb.connect(str(database))
     for statement in macro_statements(temporary=True):
         con.execute(statement)
@@ -96,7 +96,7 @@ def audited(*, database: str | Path = ":memory:") -> duckdb.DuckDBPyConnection:
 
 
 def seconds(con: duckdb.DuckDBPyConnection, *queries: str) -> tuple[float, float]:
-    """Return wall and CPU time of queries that store their results."""
+    """Return wall and CPU seconds of queries that store their results."""
     wall, cpu = perf_counter(), process_time()
     for query in queries:
         con.execute(f"CREATE OR REPLACE TEMP TABLE result AS {query}")
@@ -104,7 +104,7 @@ def seconds(con: duckdb.DuckDBPyConnection, *queries: str) -> tuple[float, float
 
 
 def load() -> float:
-    """Return how many processes wanted a core in the last minute: what other load the figures are under."""
+    """Return the mean number of processes that wanted a core in the last minute, the load of the machine."""
     return round(os.getloadavg()[0], 1)
 
 
@@ -139,7 +139,7 @@ def beside_the_least_work(con: duckdb.DuckDBPyConnection, results: Results) -> N
 
 
 def whole_audit(con: duckdb.DuckDBPyConnection, results: Results) -> None:
-    """Measure k, three kinds of l and t: one audit a kind, so that k and t are measured three times."""
+    """Measure audits of k, of three kinds of l, and of t; one audit for each kind measures k and t again."""
     total = []
     for _ in range(FULL_ROUNDS):
         runs = [seconds(con, query) for query in AUDITS.values()]
@@ -151,7 +151,7 @@ def whole_audit(con: duckdb.DuckDBPyConnection, results: Results) -> None:
 
 
 def fingerprints(results: Results) -> None:
-    """Measure the CPU time of a fingerprint beside that of the first recipe: of numbers, and of all types."""
+    """Measure the CPU time of a fingerprint relative to the first recipe, for numbers and for all types."""
     records = shrunk(1_000_000, 1000)
     numbers = ", ".join(f"hash(i + {column}) / 1e15 AS q{column}" for column in range(6))
     tables = {
@@ -183,7 +183,7 @@ def fingerprinted(con: duckdb.DuckDBPyConnection, recipe: int) -> float:
 
 
 def beside_pycanon(results: Results, folder: Path) -> None:
-    """Measure k, l and t of 100,000 records in 700 classes here and there, in CPU seconds."""
+    """Measure k, l and t of 100,000 records in 700 classes by duckanon and by pyCANON, in CPU seconds."""
     text = "k, l and t of 100,000 records in 700 classes: share of pyCANON's CPU time"
     place = find()
     if place is None:
@@ -213,7 +213,7 @@ def beside_pycanon(results: Results, folder: Path) -> None:
 
 
 def agree(report: duckanon.Report | None, theirs: dict[str, float]) -> None:
-    """Stop if pyCANON says something else: then one of the two has not done its work."""
+    """Stop if pyCANON finds other values: then one of the two has not done the work."""
     assert report is not None
     found = {name: [m.value for m in report.measures if m.measure == name] for name in MEASURES}
     ours = [min(found[MEASURES[0]]), min(found[MEASURES[1]]), max(found[MEASURES[2]])]  # type: ignore[type-var]
@@ -222,7 +222,7 @@ def agree(report: duckanon.Report | None, theirs: dict[str, float]) -> None:
 
 
 def in_little_memory(results: Results, folder: Path) -> None:
-    """Audit ten million records of a database file within 2 GB, in a process of its own."""
+    """Audit ten million records of a database file within 2 GB, in a separate process."""
     records = shrunk(10_000_000, 1000)
     database = folder / "people.duckdb"
     with duckdb.connect(str(database)) as con:
@@ -240,7 +240,7 @@ def in_little_memory(results: Results, folder: Path) -> None:
 
 
 def in_this_process(database: str) -> None:
-    """Audit `person` of a file with little memory, and print what it took as JSON."""
+    """Audit `person` of a file with little memory, and print the cost as JSON."""
     with audited(database=database) as con:
         con.execute(f"SET memory_limit = '{MEMORY}'")
         con.execute(f"SET temp_directory = '{database}.spill'")
@@ -252,7 +252,7 @@ def in_this_process(database: str) -> None:
 
 
 def main() -> int:
-    """Run all, or with the path of a database the audit of its table `person`."""
+    """Run all measurements or, given the path of a database, audit its table `person`."""
     if len(sys.argv) > 1:
         in_this_process(sys.argv[1])
         return 0

@@ -1,10 +1,11 @@
-"""Loss of streams by steered microaggregation beside CASTLE, at the same k and delay.
+"""Loss of streams by steered microaggregation and by CASTLE, at the same k and delay.
 
-Run from the repository: ``python -m benchmarks.bench_castle``. By `anonymize_stream`, all options left at
-their defaults but the scale, which is from the least to the largest of all tuples: MSE of the classes' means,
-and of the middles of CASTLE's ranges, over the tuples that are written, and how many are dropped. A little
-`order_weight` has a column of its own. On the longest delay steered microaggregation must lose less; on
-shorter ones the cells in which it does not are named. Then tuples a CPU second of CASTLE's kernel.
+Run from the repository: ``python -m benchmarks.bench_castle``. `anonymize_stream` runs with default options;
+only the scale goes from the least to the largest value of all tuples. Measured are the MSE over written
+tuples (of class means, and of the middles of CASTLE's ranges) and the number of dropped tuples. A small
+`order_weight` has its own column. On the longest delay steered microaggregation must lose less than CASTLE.
+On shorter delays the cells in which it loses more are listed. The last figure is the speed of CASTLE's kernel
+in tuples a CPU second.
 """
 
 from __future__ import annotations
@@ -31,29 +32,29 @@ if TYPE_CHECKING:
 K, DELAYS, ORDER = 10, (30, 50, 100, 200, 500), 0.001
 TUPLES, CENTRES, SPREAD = 20_000, 10, 0.05
 MIN_TUPLES_PER_SECOND = 20_000
-"""Tuples a CPU second that the kernel must write."""
+"""Bar of the kernel, in written tuples a CPU second."""
 
 CENSUS = ("TAXINC", "POTHVAL")
 INCOME = ("age", "weeks_worked", "wage_per_hour")
 
 
 class StreamCell(NamedTuple):
-    """A data set and a delay, and what came of it by both methods."""
+    """Reports of both methods for a data set and a delay."""
 
     name: str
     delay: int
     steered: duckanon.StreamReport
-    ordered: duckanon.StreamReport  # the same with a little weight of the order
+    ordered: duckanon.StreamReport  # steered, with a small `order_weight`
     castle: duckanon.StreamReport
 
     @property
     def ratio(self) -> float:
-        """MSE of steered over that of CASTLE."""
+        """MSE of steered microaggregation divided by that of CASTLE."""
         return (self.steered.mse or 0.0) / (self.castle.mse or 1.0)
 
 
 def data_sets() -> Mapping[str, NDArray[np.float64] | None]:
-    """Return the tuples of each, in the order in which they come; None where they are missing."""
+    """Return the tuples of each data set in stream order; None if the data are missing."""
     columns = ", ".join(INCOME)
     query = f"SELECT {columns} FROM '{ROOT}/fixtures/census_income.parquet' LIMIT {shrunk(TUPLES, 1_000)}"
     found = duckdb.sql(query).fetchnumpy()
@@ -68,7 +69,7 @@ def data_sets() -> Mapping[str, NDArray[np.float64] | None]:
 
 
 def report(points: NDArray[np.float64], **options: object) -> duckanon.StreamReport:
-    """Return what becomes of a stream of these tuples."""
+    """Return the report of a stream of these tuples."""
     table = pa.table({f"q{place}": column for place, column in enumerate(points.T)})
     scale = {name: (points[:, i].min(), points[:, i].max()) for i, name in enumerate(table.column_names)}
     stream = duckanon.anonymize_stream(
@@ -80,7 +81,7 @@ def report(points: NDArray[np.float64], **options: object) -> duckanon.StreamRep
 
 
 def cells(sets: Mapping[str, NDArray[np.float64] | None]) -> Iterator[StreamCell]:
-    """Give what comes of each data set that is there, by delay."""
+    """Yield the cells of each available data set, by delay."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", duckanon.DuckanonWarning)
         for name, points in sets.items():
@@ -92,7 +93,7 @@ def cells(sets: Mapping[str, NDArray[np.float64] | None]) -> Iterator[StreamCell
 
 
 def speed() -> float:
-    """Return tuples a CPU second of the kernel alone, uniform, at a delay of 1,000."""
+    """Return tuples a CPU second of the kernel alone, on uniform tuples with a delay of 1,000."""
     points = np.random.default_rng(1).random((shrunk(200_000, 5_000), 5))
     seconds = []
     for _ in range(3):
@@ -104,7 +105,7 @@ def speed() -> float:
 
 
 def main() -> int:
-    """Print one line a cell, one a bar, and the cells in which CASTLE loses less."""
+    """Print one line a cell and one a bar, and list the cells in which CASTLE loses less."""
     results = Results("bench_castle")
     sets = data_sets()
     worse = []
@@ -122,7 +123,8 @@ def main() -> int:
             },
         )  # fmt: skip
         if cell.delay == max(DELAYS):
-            # On shorter delays clumps of about k tuples suit the one or the other: the cells are named below.
+            # On shorter delays, clumps of about k tuples favour one method or the other: those cells are
+            # listed below.
             results.bar(f"{cell.name}, delay {cell.delay}: MSE steered / castle", cell.ratio, 1.0)
         if cell.ratio >= 1:
             worse.append(f"{cell.name} at {cell.delay}")

@@ -1,10 +1,10 @@
 """The demo on all 299,285 persons and its export, as `make demo` runs it: under 30 s on an empty cache.
 
-Run from the repository: ``python -m benchmarks.bench_demo``. The compiler's cache is a folder of its own,
-and empty. `make install` has made machine code of the kernels, as a wheel brings it along; beside it stands
-what the demo takes where there is none, and all is compiled. Wall time is that of a machine which does
-nothing else: `load` is what it had to do before each run, `loop s` how long the loop of `bench_first` takes
-there on two cores at a time: a slow machine shows in it.
+Run from the repository: ``python -m benchmarks.bench_demo``. The cache of the compiler is a new, empty
+folder. The bar is for an installation with machine code of the kernels, which a wheel contains and `make
+install` makes. A second figure is without machine code, with all kernels compiled. Wall times are for a
+machine without other load: `load` is the other load before each run, and `loop s` is the time of the loop of
+`bench_first` on two cores at a time, which shows a slow machine.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def demo(cache: str, **own: str) -> dict[str, float]:
 
 
 def loops() -> float:
-    """Return the wall seconds of as many loops at a time as the demo uses cores."""
+    """Return the wall seconds of the loop in as many processes as the demo uses cores."""
     start = time.perf_counter()
     running = [subprocess.Popen([sys.executable, "-c", LOOP]) for _ in range(CORES)]
     if any(process.wait() for process in running):
@@ -50,7 +50,7 @@ def loops() -> float:
 
 
 def main() -> int:
-    """Measure as installed, and by turns without machine code; judge the median of the former."""
+    """Measure alternately as installed and without machine code; judge the median as installed."""
     if prepared.folder() is None:
         raise SystemExit("machine code of these sources is missing: python -m duckanon.release.prepare")
     results = Results("bench_demo")

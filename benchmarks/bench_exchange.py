@@ -1,11 +1,11 @@
-"""CPU time of the exchange of records beside the slow reference of the tests, in one run.
+"""CPU time of the exchange of records relative to the slow reference kernel of the tests, in one run.
 
-Run from the repository: ``python -m benchmarks.bench_exchange``. A tile of 16,384 x 5 records, k = 5, classes
-by t-closeness-first with t = 0.1 and merging (by MDAV for k alone), passes and neighbours of effort
-'balanced' at the price of `refine`. CPU seconds of the passes alone, compilation excluded; medians of five
-rounds. A round is one run of the slow kernel, four of the other before it and four after it, which take about
-as long together: where a neighbour on the machine is busy for a while, both are slower. Both kernels must
-have done the same exchanges.
+Run from the repository: ``python -m benchmarks.bench_exchange``. A tile of 16,384 x 5 records, k = 5. Classes
+are made by t-closeness-first with t = 0.1 and merging (by MDAV for k alone). Passes and neighbours are those
+of effort 'balanced' with `refine`. Figures are CPU seconds of the passes alone without compilation, medians
+of five rounds. A round is one run of the slow kernel, with four runs of the fast kernel before and four after
+it, which together take about as long: other load of the machine then slows both. Both kernels must do the
+same exchanges.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 N, D, K, VALUES, ROUNDS, RUNS = 16_384, 5, 5, 12, 5, 4
 T = Fraction(1, 10)
 PATHS = np.array([[v, v // 2, v // 4, 0] for v in range(VALUES)])
-"""Twelve values in a tree of height 3."""
+"""Tree of height 3 with twelve values."""
 
 AT_LEAST = {"ordered": 8.0, "equal": 4.0, "hierarchical": 4.0}
-"""Times less CPU than the slow kernel."""
+"""Least ratio of CPU seconds, slow kernel to fast kernel."""
 
 
 def searches(points: NDArray[np.float64]) -> dict[str, tuple[list[NDArray[np.int64]], list[Threshold]]]:
-    """Return codes and thresholds of each case: a number a record, or twelve values."""
+    """Return codes and thresholds of each case, with numbers that all differ or with twelve values."""
     draw = np.random.default_rng(1)
     number = np.argsort(np.argsort(points[:, 0] + draw.normal(size=len(points))))
     kind = draw.permutation(np.arange(len(points)) % VALUES)
@@ -78,14 +78,14 @@ def passes(state: Any, run: Callable[..., float]) -> float:
 def prepared(
     points: NDArray[np.float64], codes: list[NDArray[np.int64]], thresholds: list[Threshold]
 ) -> Callable[[], Search]:
-    """Return what gives the same search at every call."""
+    """Return a function that starts the same search at every call."""
     start = "tcloseness_first" if thresholds else "mdav"
     labels = compose(points, codes, K, thresholds, Recipe(start, K))
     return lambda: search_of(points, labels, K, codes, thresholds).at_price(STRICT_PRICE)
 
 
 class Round(NamedTuple):
-    """CPU seconds of a run of each kernel, those of the quick one a mean, and where they ended."""
+    """CPU seconds of a run of each kernel (of the fast one the mean), and both final states."""
 
     slow_seconds: float
     seconds: float
@@ -106,7 +106,7 @@ def one_round(name: str, search: Callable[[], Search]) -> Round:
 
 
 def main() -> int:
-    """Print a line a case, and whether the bars are kept."""
+    """Print one line a case and one a bar."""
     results = Results("bench_exchange")
     points = mixture(shrunk(N, 1000), D)
     for name, (codes, thresholds) in searches(points).items():

@@ -1,10 +1,9 @@
-"""The first release of an installation, 200 records on an empty compiler cache, and what a start costs.
+"""First release of an installation: 200 records on an empty compiler cache, and the cost of a start.
 
-Run from the repository: ``python -m benchmarks.bench_first``. Everything runs in processes of its own; all
-their CPU seconds count, imports too. The yardstick is a loop of plain Python in the same run that takes a CPU
-second on the machine of the bars when it does nothing else: seconds of other machines cannot be compared.
-Releases are measured with the machine code that comes with the package, and once where there is none and all
-is compiled.
+Run from the repository: ``python -m benchmarks.bench_first``. Figures are CPU seconds of whole processes with
+imports, in units of a loop of plain Python in the same run. The loop takes one CPU second on the machine of
+the bars, when that machine is idle, since seconds of different machines cannot be compared. Releases run with
+the machine code in the package, and once without it, so that all is compiled.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ MEASURED: tuple[tuple[str, tuple[str, ...], dict[str, str], float], ...] = (
     ("import duckanon", ("-c", "import duckanon"), {}, 0.4),
     ("duckanon --help", ("-m", "duckanon", "--help"), {}, 0.4),
 )
-"""What is measured, how Python is called, in which environment, and the bar in loops."""
+"""Name of the measurement, arguments of Python, environment, and bar in loops."""
 
 
 def seconds(arguments: tuple[str, ...], own: dict[str, str]) -> float:
@@ -62,7 +61,7 @@ def seconds(arguments: tuple[str, ...], own: dict[str, str]) -> float:
 
 
 def main() -> int:
-    """Measure by turns with the loop, and judge medians."""
+    """Measure alternately with the loop, and judge medians."""
     if prepared.folder() is None:
         raise SystemExit("machine code of these sources is missing: python -m duckanon.release.prepare")
     results = Results("bench_first")

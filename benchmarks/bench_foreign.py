@@ -1,9 +1,9 @@
-"""What the copy costs by which nothing is believed that a foreign file states of its rows, and a view twice.
+"""Cost of the copy that protects audits from wrong statistics in foreign files, and of auditing a view.
 
-Run from the repository: ``python -m benchmarks.bench_foreign``. An audit of k, l and t of a Parquet file and
-of a table in a .duckdb file, as `duckanon audit` makes it, and the same audit of the file as DuckDB reads it:
-CPU seconds of processes, by turns, the median of the ratios. A view is audited as a copy and as it stands;
-the yardstick is the table behind it, audited as a copy.
+Run from the repository: ``python -m benchmarks.bench_foreign``. An audit of k, l and t by `duckanon audit` is
+compared with the same audit of the rows as DuckDB reads them, for a Parquet file and for a table in a .duckdb
+file. A view is audited as a copy and without a copy, compared with a copy of the table behind it. Figures are
+CPU seconds of processes that alternate, and medians of their ratios.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TITLE = "audits of 1,000,000 records of six columns"
 
 
 def write(folder: Path, records: int) -> None:
-    """Write the table as Parquet and into a database, with a view of it."""
+    """Write the table as Parquet and, with a view of it, into a database."""
     with duckdb.connect(str(folder / "p.duckdb")) as con:
         con.execute(
             f"CREATE TABLE person AS SELECT {DATA}, hash(i) % 1000 AS charge FROM range({records}) AS r(i)"
@@ -45,13 +45,13 @@ def write(folder: Path, records: int) -> None:
 
 
 def copied(name: str) -> None:
-    """Audit a file as the command line does."""
+    """Audit a file like the command line, which copies its rows."""
     with files.opened(name) as con:
         audit_relation(con, files.relation(con, name), POLICY, name=name)
 
 
 def believed(name: str) -> None:
-    """Audit a file as DuckDB reads it."""
+    """Audit a file as DuckDB reads it, without a copy."""
     path, _, table = name.partition(":")
     with engine.in_memory() as con:
         if table:
@@ -60,7 +60,7 @@ def believed(name: str) -> None:
 
 
 def stated(name: str) -> None:
-    """Audit a table or view of the database that a connection has opened, as AUDIT TABLE does."""
+    """Audit a table or view of an open database, as AUDIT TABLE does."""
     path, _, table = name.partition(":")
     with duckdb.connect(path, read_only=True) as con:
         audit_named(con, parse_name(table), POLICY, called=table)
@@ -70,12 +70,12 @@ AUDITS = {"copied": copied, "believed": believed, "stated": stated}
 
 
 def spent_by(audit: str, name: str) -> float:
-    """CPU seconds of a process that makes one of `AUDITS` of a file."""
+    """CPU seconds of a process that runs one of `AUDITS` on a file."""
     return seconds(("-m", "benchmarks.bench_foreign", audit, name), {})
 
 
 def main() -> int:
-    """Measure each pair by turns."""
+    """Measure each pair alternately."""
     results = Results("bench_foreign")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

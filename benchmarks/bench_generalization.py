@@ -1,11 +1,11 @@
-"""Full-domain generalization beside DuckDB and brute force, and Mondrian beside DuckDB and its peers on PyPI.
+"""Full-domain generalization against DuckDB and brute force; Mondrian against DuckDB and PyPI packages.
 
-Run from the repository: ``python -m benchmarks.bench_generalization``. Adult as ARX has it, nine columns with
-hierarchies, k = 5. Its unit G is the CPU time that DuckDB, on one thread, takes for the GROUP BY of one node:
-the sums of the records, from a table of the distinct rows with the codes that the node shows. All times are
-CPU seconds of a process, compilation excluded, and medians of rounds that alternate, as are ratios of two;
-memory is that of processes of their own. Each peer has an environment of its own, see CONTRIBUTING.md, and
-gets the same z-scored points.
+Run from the repository: ``python -m benchmarks.bench_generalization``. The data are Adult as in ARX, nine
+columns with hierarchies, k = 5. The unit G is the CPU time of DuckDB, on one thread, for the GROUP BY of one
+node: it sums the records of a table of distinct rows by the codes of the node. Times are CPU seconds of a
+process without compilation, and medians over alternating rounds, as are ratios. Memory is that of separate
+processes. Each package of PyPI has its own environment, see CONTRIBUTING.md, and reads the same z-scored
+points.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ ROWS, KEPT, VISITED, SEARCH = (
 )
 RECORDS, PEER_RECORDS = 1_000_000, 10_000
 SEEDS = range(2026, 2031)
-"""The first gives the table of `bench_kernels`."""
+"""Seeds of tables; the first makes the table of `bench_kernels`."""
 
-# Each copy has other ages, so that copies do not share their distinct rows.
+# Each copy has other ages, so that copies have no distinct row in common.
 COPIED = """
 COPY (
     SELECT
@@ -79,7 +79,7 @@ COPY (
     FROM read_csv('{adult}', delim = ';'), range({copies}) AS r(copy)
 ) TO '{path}'
 """
-# Of this process alone: what getrusage calls its peak includes that of the process which started it.
+# Peak of this process alone: the peak of getrusage includes that of the parent process.
 PEAK = """
 import json, re, resource, sys
 def peak():
@@ -110,8 +110,8 @@ print(json.dumps({"classes": outcome.report.classes, "peak RSS GB": peak()}))
 PERSON, COLUMNS = "person", "a, b, c, few, school"
 NTILE = f"SELECT max(part) FROM (SELECT ntile(?) OVER (ORDER BY {COLUMNS}) AS part FROM {PERSON})"
 
-# What a peer's script shares: the points become a table, and the parts that `cut` gives become labels. The
-# first call is not timed: one of them compiles.
+# Common part of the scripts: points become a table, and the parts that `cut` returns become labels. The first
+# call is not timed, since one package compiles then.
 PEER_HEAD = """
 import sys
 from time import process_time
@@ -137,7 +137,7 @@ def cut(table):
     parts = Mondrian(table, names).partition(k)
     return process_time() - begun, parts
 """
-# The cuts alone, as of the others: all that `fit_transform` does takes three times as long.
+# The cuts alone, as for the other packages; the whole of `fit_transform` takes three times as long.
 UMBRA = """
 from umbra_k import MondrianAnonymizer
 def cut(table):
@@ -146,7 +146,7 @@ def cut(table):
     anonymizer._partition(table)
     return process_time() - begun, anonymizer._partitions
 """
-# Its callbacks stand around the cuts; what it measures afterwards is not counted.
+# Its callbacks begin and end the timing around the cuts; its later measurements are not timed.
 LIGHTHOUSE = """
 import logging
 from project_lighthouse_anonymize.utils import AnonymizeCallbacks
@@ -164,7 +164,7 @@ def cut(table):
 
 
 class Peer(NamedTuple):
-    """A Mondrian on PyPI: its name there, what pip is told, and how it is called."""
+    """A Mondrian package on PyPI: its name, the requirement for pip, and the code that calls it."""
 
     name: str
     pinned: str
@@ -172,12 +172,12 @@ class Peer(NamedTuple):
 
     @property
     def python(self) -> Path:
-        """The Python of its environment."""
+        """Path of the Python of its environment."""
         return Path(sys.prefix) / self.name / "bin" / "python"
 
     @property
     def install(self) -> str:
-        """The command that makes its environment."""
+        """Command that makes its environment."""
         folder = f".venv/{self.name}"
         return f"python3 -m venv {folder} && {folder}/bin/python -m pip install {self.pinned}"
 
@@ -190,14 +190,14 @@ PEERS = (
 
 
 def spent(work: Callable[[], object]) -> float:
-    """Return the CPU seconds of some work."""
+    """Return the CPU seconds of a call."""
     begun = process_time()
     work()
     return process_time() - begun
 
 
 def alternating(rounds: int, **works: Callable[[], object]) -> dict[str, list[float]]:
-    """Return the CPU seconds of each work in every round, done in turn; once before that for nothing."""
+    """Return the CPU seconds of each work in every round, in turn, after one round that is not counted."""
     seconds: dict[str, list[float]] = {name: [] for name in works}
     for number in range(rounds + 1):
         for name, work in works.items():
@@ -208,15 +208,14 @@ def alternating(rounds: int, **works: Callable[[], object]) -> dict[str, list[fl
 
 
 def ratio(seconds: Iterable[float], unit: Iterable[float]) -> float:
-    """Return the median over rounds: so other load, which comes and goes, hits both sides."""
+    """Return the median ratio over rounds, so that changing other load affects both sides."""
     return median(one / base for one, base in zip(seconds, unit, strict=True))
 
 
 def sampled(rows: DistinctRows) -> list[Levels]:
-    """Return nodes from all over the lattice.
-
-    Multiples of the golden ratio: a fixed step would meet the same levels of the last columns in all of them.
-    """
+    """Return nodes spread over the whole lattice."""
+    # Multiples of the golden ratio: with a fixed step all nodes would have the same levels in the last
+    # columns.
     shape = [one.height + 1 for one in rows.quasi]
     places = (np.arange(NODES) * GOLDEN % 1.0 * math.prod(shape)).astype(int)
     return [tuple(map(int, levels)) for levels in zip(*np.unravel_index(places, shape), strict=True)]
@@ -236,7 +235,7 @@ def visited(rows: DistinctRows, criteria: Criteria) -> list[Levels]:
 
 
 def grouped(con: duckdb.DuckDBPyConnection, rows: DistinctRows, nodes: Sequence[Levels]) -> list[str]:
-    """Make a table of the distinct rows for each node; return the statements that group them."""
+    """Make a table of distinct rows for each node, and return the statements that group them."""
     con.execute("SET threads = 1")
     statements = []
     for number, levels in enumerate(nodes):
@@ -249,7 +248,7 @@ def grouped(con: duckdb.DuckDBPyConnection, rows: DistinctRows, nodes: Sequence[
 
 
 def sizes(con: duckdb.DuckDBPyConnection, statement: str) -> object:
-    """Return the class sizes that a statement asks for."""
+    """Return the class sizes that a statement computes."""
     return con.execute(statement).fetchnumpy()
 
 
@@ -260,7 +259,7 @@ def checked(lattice: Lattice, nodes: Iterable[Levels]) -> None:
 
 
 def one_node(results: Results, rows: DistinctRows) -> None:
-    """Measure a node, by itself and within the search, and whole searches, in units of G."""
+    """Measure one node, alone and within the search, and whole searches, in units of G."""
     nodes = sampled(rows)
     asked = {
         "no suppression": Criteria(K),
@@ -295,7 +294,7 @@ def one_node(results: Results, rows: DistinctRows) -> None:
 
 
 def closeness(records: int) -> Criteria:
-    """Return what is asked with t: as in a release, against the records that are not suppressed."""
+    """Return criteria with t, measured as in a release against the records that are not suppressed."""
 
     def limits(counts: Sequence[NDArray[np.int64]]) -> list[Threshold]:
         return [Threshold(reference(left[left > 0], "equal"), t=T) for left in counts]
@@ -305,7 +304,7 @@ def closeness(records: int) -> Criteria:
 
 
 def with_t(results: Results) -> None:
-    """Measure the search with t, which is not monotone, beside a check of every node."""
+    """Measure the search with t, which is not monotone, compared with a check of every node."""
     rows = adult.rows([name for name in adult.COLUMNS if name != SENSITIVE], [SENSITIVE])
     criteria = closeness(int(rows.records.sum()))
 
@@ -325,7 +324,7 @@ def with_t(results: Results) -> None:
 
 
 def printed(script: str, *arguments: str) -> dict[str, float]:
-    """Run a script in a process of its own, in our environment, and return the figures that it prints."""
+    """Run a script in a separate process of our environment, and return the figures that it prints."""
     command = [sys.executable, "-W", "ignore", "-c", PEAK + script, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -336,14 +335,14 @@ def printed(script: str, *arguments: str) -> dict[str, float]:
 
 
 def memory(results: Results, folder: Path) -> None:
-    """Measure the peak memory of a release by full-domain generalization in units of loading the table."""
+    """Measure the peak memory of a full-domain release in units of the memory for loading the table."""
     source, path = reference_file("adult/adult.csv"), folder / "adult.parquet"
     duckdb.execute(COPIED.format(adult=source, copies=shrunk(COPIES), path=path))
     quasi = {name.replace("-", "_"): source.parent / f"hierarchy_{name}.csv" for name in adult.COLUMNS}
     trees = ", ".join(f"{name}: '{tree}'" for name, tree in quasi.items())
     policy = f"quasi_identifiers = ({', '.join(quasi)}), k = {K}, method = 'full_domain'"
     policy = f"{policy}, hierarchies = {{{trees}}}"
-    # The first release compiles, which takes memory of its own.
+    # The first release compiles, which needs additional memory.
     printed(RELEASING, str(path), policy)
     released, loaded = printed(RELEASING, str(path), policy), printed(LOADING, str(path))
     table = "Adult twenty times, ages shifted: peak memory of a process"
@@ -354,7 +353,7 @@ def memory(results: Results, folder: Path) -> None:
 
 
 def cloud(records: int, d: int, seed: int) -> Points:
-    """Return z-scored records from 20 normal distributions, as `bench_kernels.mixture` with another seed."""
+    """Return z-scored records from 20 normal distributions: `bench_kernels.mixture` with another seed."""
     draw = np.random.default_rng(seed)
     centres, widths = draw.normal(0.0, 3.0, (20, d)), draw.uniform(0.3, 1.2, (20, d))
     component = draw.integers(0, 20, records)
@@ -362,11 +361,9 @@ def cloud(records: int, d: int, seed: int) -> Points:
 
 
 def beside_ntile(results: Results) -> None:
-    """Measure Mondrian on a mixed table in units of DuckDB's ntile over the same table.
-
-    Three numbers that differ in each record, one of ten values, and a text of four values, which a release
-    turns into the corners of a tetrahedron: five columns, seven coordinates.
-    """
+    """Measure Mondrian on a mixed table in units of DuckDB's ntile over the same table."""
+    # Three numbers that differ in each record, one number of ten values, and a text of four values, which a
+    # release maps to the corners of a tetrahedron: five columns, seven coordinates.
     n = shrunk(RECORDS, 1_000)
     numbers, draw = cloud(n, 3, SEEDS[0]), np.random.default_rng(SEEDS[0])
     few, school = draw.integers(0, 10, n).astype(np.float64), draw.integers(0, 4, n)
@@ -398,25 +395,25 @@ def beside_ntile(results: Results) -> None:
 
 
 def checked_loss(points: Points, labels: Labels) -> float:
-    """Return the information loss; stop if a record has no class, or a class is too small."""
+    """Return the information loss; stop if a record has no class or a class is too small."""
     if labels.min() < 0 or np.bincount(labels).min() < K:
         raise SystemExit("a record has no class, or a class has fewer than k records")
     return information_loss(points, labels)
 
 
 def ours(points: Points, folder: Path) -> tuple[float, Labels]:
-    """Return the CPU seconds of Mondrian, and its labels; the arguments are those of `theirs`."""
+    """Return the CPU seconds of Mondrian, and its labels; same arguments as `theirs`."""
     del folder
     cut = partial(partition, points, K, "mondrian")
     return median(alternating(ROUNDS, cut=cut)["cut"]), cut()
 
 
 def theirs(peer: Peer, points: Points, folder: Path) -> tuple[float, Labels]:
-    """Return the CPU seconds of the cuts of a peer, and its labels."""
+    """Return the CPU seconds of the cuts of a package, and its labels."""
     given, taken = folder / "points.npy", folder / "labels.npy"
     np.save(given, points)
     script = PEER_HEAD + peer.script + PEER_TAIL
-    # Isolated: neither our packages nor a module that lies about is what it imports.
+    # Isolated mode: the script imports neither our packages nor a module of the current folder.
     command = [str(peer.python), "-I", "-c", script, str(given), str(K), str(taken)]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"}
@@ -427,11 +424,9 @@ def theirs(peer: Peer, points: Points, folder: Path) -> tuple[float, Labels]:
 
 
 def beside_peers(results: Results, folder: Path) -> None:
-    """Measure loss and time of Mondrian at 10,000 records beside those on PyPI.
-
-    Which side of a cut an odd record goes to is open in the paper, and alone makes the loss of a table some
-    per cent more or less: hence several tables, beside the first, which is that of `bench_kernels`.
-    """
+    """Measure loss and time of Mondrian at 10,000 records, compared with the packages on PyPI."""
+    # The paper does not say to which side of a cut an odd record goes. This choice alone changes the loss of
+    # a table by some per cent, so there are several tables beside that of `bench_kernels`.
     n = shrunk(PEER_RECORDS, 500)
     heading = f"Mondrian, {n:,} x 5 records, k = 5"
     methods: dict[str, Callable[[Points, Path], tuple[float, Labels]]] = {"duckanon": ours}

@@ -1,8 +1,8 @@
-"""CREATE ANONYMIZED VIEW at 100,000,000 rows on one machine: time, memory, and what is spilled to disk.
+"""CREATE ANONYMIZED VIEW at 100,000,000 rows on one machine: time, memory, and bytes spilled to disk.
 
-Run from the repository: ``python -m benchmarks.bench_hundred``. It takes half an hour on two cores and 30 GB
-of disk, and is no part of ``make bench``. The data of `bench_release` in Parquet files, released into a
-database in a file with ``memory_limit = '8GB'``, and a hundredth of them beside it.
+Run from the repository: ``python -m benchmarks.bench_hundred``. The run takes half an hour on two cores and
+30 GB of disk, and is no part of ``make bench``. The data of `bench_release`, in Parquet files, are released
+into a database file with ``memory_limit = '8GB'``; a hundredth of the data is released for comparison.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_MEMORY, MOST_CPU = GIGABYTES + 1.0, 1.3
 
 
 def released(folder: Path, records: int, parts: int) -> Figures:
-    """Write the data in so many files, and return what their release took."""
+    """Write the data in `parts` files, and return the cost of their release."""
     folder.mkdir()
     for part in range(parts):
         step("data", path=str(folder / f"{part:02}.parquet"), records=records // parts, part=part)

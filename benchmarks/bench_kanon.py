@@ -1,8 +1,8 @@
-"""Information loss under k alone on Tarragona, Census and EIA, beside the best that is published.
+"""Information loss under k alone on Tarragona, Census and EIA, compared with the best published loss.
 
-Run from the repository: ``python -m benchmarks.bench_kanon``. All columns of Tarragona and Census, the
-eleven of EIA, z-scored. Seconds are CPU seconds of the process, compilation excluded; they are judged in
-units of a loop of plain Python beside them, which took a second on the machine where the bars were set.
+Run from the repository: ``python -m benchmarks.bench_kanon``. All columns of Tarragona and Census and eleven
+of EIA are used, z-scored. Times are CPU seconds of the process without compilation, in units of a loop of
+plain Python that took one second on the machine where the bars were set.
 """
 
 from __future__ import annotations
@@ -28,18 +28,14 @@ MOST_LOOPS: dict[Effort, float] = {"balanced": 5.0, "best": 60.0}
 
 
 class Data(NamedTuple):
-    """A data set, and by k its best published loss and the loss that effort 'best' must reach.
-
-    Those for k = 3, 5 and 10 were the least that we knew of from any method at any cost, before rebuilt
-    neighbourhoods could be worse. `record` is that at k = 3.
-    """
+    """A data set with losses by k: the best published loss, and the loss that effort 'best' must reach."""
 
     name: str
     file: str
     columns: tuple[str, ...] | None
     published: tuple[float, ...]
     wanted: tuple[float, ...]
-    record: float
+    record: float  # least loss at k = 3 that was known from any method before rebuilt neighbourhoods
 
 
 TARRAGONA = Data(
@@ -57,7 +53,7 @@ EIA = Data("EIA", "eia.csv", EIA_COLUMNS, (0.4081, 0.5598, 0.8185, 2.0810), (0.3
 
 
 def measure(points: NDArray[np.float64], k: int, effort: Effort) -> tuple[float, float]:
-    """Return the information loss and the CPU seconds of a refined partition, its class sizes audited."""
+    """Return the information loss and the CPU seconds of a refined partition with audited class sizes."""
     start = process_time()
     labels = partition(points, k, "auto", refine=True, effort=effort)
     seconds = process_time() - start
@@ -68,7 +64,7 @@ def measure(points: NDArray[np.float64], k: int, effort: Effort) -> tuple[float,
 
 
 def run(results: Results, data: Data, points: NDArray[np.float64]) -> dict[tuple[int, Effort], float]:
-    """Print one line a cell and the bars on time; return the losses."""
+    """Print one line a cell and the bars on time, and return the losses."""
     losses: dict[tuple[int, Effort], float] = {}
     slowest = dict.fromkeys(MOST_LOOPS, 0.0)
     for i, k in enumerate(SIZES):

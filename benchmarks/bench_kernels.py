@@ -1,7 +1,7 @@
-"""CPU time of the partition kernels beside a straightforward numpy MDAV, in one run.
+"""CPU time of the partition kernels relative to a straightforward MDAV in numpy, in one run.
 
-Run from the repository: ``python -m benchmarks.bench_kernels``. Times are CPU seconds of the process, the
-median of three runs, compilation excluded. The data are a seeded mixture of 20 normal distributions.
+Run from the repository: ``python -m benchmarks.bench_kernels``. Times are CPU seconds of the process, medians
+of three runs, without compilation. The data are a seeded mixture of 20 normal distributions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MOST_SECONDS = 6.0
 
 
 def mixture(n: int, d: int) -> Points:
-    """Return n z-scored records from 20 normal distributions of different place and width."""
+    """Return n z-scored records from 20 normal distributions with different means and widths."""
     draw = np.random.default_rng(2026)
     centres, widths = draw.normal(0.0, 3.0, (20, d)), draw.uniform(0.3, 1.2, (20, d))
     component = draw.integers(0, 20, n)
@@ -51,7 +51,7 @@ def timed(run: Callable[[], Labels]) -> tuple[float, Labels]:
 
 
 def main() -> None:
-    """Print one line a case, and whether the two bars are kept."""
+    """Print one line a case and one a bar."""
     warm = mixture(500, 5)
     mdav(warm, 5)
     stratified(warm, warm[:, 0], 5)

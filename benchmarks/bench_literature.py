@@ -1,7 +1,7 @@
-"""Every published method on EIA (4,092 x 11) at k = 3: CPU seconds after compilation, and loss.
+"""Every published method on EIA (4,092 x 11) at k = 3: CPU seconds without compilation, and loss.
 
-Run from the repository: ``python -m benchmarks.bench_literature``. Methods with t take RESREVENUE as the
-sensitive column and t = 0.1, on the other ten columns; the optimal univariate method takes TOTREVENUE alone.
+Run from the repository: ``python -m benchmarks.bench_literature``. Methods with t use RESREVENUE as sensitive
+column, t = 0.1, and the other ten columns. The optimal univariate method uses TOTREVENUE alone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def main() -> int:
         if entry.needs_t:
             points = table[:, [0, *range(2, table.shape[1])]]
             asked = {"sensitive": table[:, 1], "t": T}
-        # Once for nothing: the first call compiles.
+        # A first call that is not timed, since it compiles.
         partition(points[:60], K, name, **{**asked, **({"sensitive": table[:60, 1]} if asked else {})})
         start = process_time()
         labels = partition(points, K, name, **asked)

@@ -1,11 +1,11 @@
-"""Method 'auto' beside the best published method with the same guarantee, on tables of many shapes.
+"""Method 'auto' compared with the best published method of the same guarantee, on tables of many shapes.
 
-Run from the repository: ``python -m benchmarks.bench_never_worse``. Each cell is a table, a k, and nothing
-else, a t or an l. Losses are ratios to the least loss of all published methods that keep the same: with l,
-which none of them knows, of those on points alone, merged by Algorithm 1 until every class has l values.
-Then releases by SQL, of several tiles or with suppression, beside published methods that do that: there a
-suppressed record counts as lost altogether, and values of the sensitive column have equal distances. CPU
-seconds include what a cell is the first to compile.
+Run from the repository: ``python -m benchmarks.bench_never_worse``. Each cell is a table with a k, and
+optionally a t or an l. Losses are ratios to the least loss of all published methods that keep the same
+thresholds. No published method keeps l: there the methods for points are followed by Algorithm 1, which
+merges until every class has l values. Releases by SQL, with several tiles or suppression, are compared with
+published methods that do the same. There a suppressed record counts as lost altogether, and all values of the
+sensitive column have equal distances. CPU seconds include kernels that a cell is the first to compile.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 EFFORTS: tuple[Effort, ...] = ("fast", "balanced", "best")
 MAX_LOSS_RATIO: dict[Effort, float] = {"fast": 1.05, "balanced": 1.0}
 SHRUNK_MAX_RECORDS = 300
-"""Most records of a cell that is run in a shrunk run."""
+"""Largest number of records of a cell in a shrunk run."""
 
 ROUNDING = 1e-9
-"""Share by which two losses may differ that are the same but for the order of sums."""
+"""Relative difference below which two losses are equal, since sums in another order are rounded otherwise."""
 
 
 class LossCell(NamedTuple):
-    """A table of some kind, k, and t, or l distinct values, or neither."""
+    """A table of some shape, k, and optionally t or l distinct values."""
 
     kind: str
     n: int
@@ -110,11 +110,11 @@ RELEASES = (
     (LossCell("clusters", 700, 2, 4, t="0.3"), "0.1"),
     (LossCell("heavy tails", 20_000, 2, 5, t="0.3"), "0.02"),
 )
-"""Tables that are released, and `suppression_limit`."""
+"""Released tables, with `suppression_limit`."""
 
 
 def table(cell: LossCell) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return z-scored points (n, d or more) and sensitive values (n,) that follow the first column."""
+    """Return z-scored points of at least d columns, and sensitive values (n,) that follow column 1."""
     random, shape = np.random.default_rng([2026, cell.n, cell.d]), (cell.n, cell.d)
     noise = random.normal(size=shape) / 10
     centres = random.normal(size=(max(2, cell.n // 17), cell.d)) * 10
@@ -140,7 +140,7 @@ def table(cell: LossCell) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
 
 
 def limits(cell: LossCell, sensitive: NDArray[np.int64]) -> tuple[NDArray[np.int64], Threshold]:
-    """Return the code of each record and the threshold of a cell with t or l."""
+    """Return the code of each record and the threshold, for a cell with t or l."""
     _, codes, counts = np.unique(sensitive, return_inverse=True, return_counts=True)
     asked = {"t": Fraction(cell.t)} if cell.t else {"l": Decimal(cell.values or 1)}
     return codes.astype(np.int64), Threshold(reference(counts, "ordered"), **asked)
@@ -149,7 +149,7 @@ def limits(cell: LossCell, sensitive: NDArray[np.int64]) -> tuple[NDArray[np.int
 def published(
     cell: LossCell, points: NDArray[np.float64], sensitive: NDArray[np.int64]
 ) -> Iterator[tuple[str, NDArray[np.int64]]]:
-    """Yield the classes of every published method that keeps what the cell asks for, by name."""
+    """Yield by name the classes of every published method that keeps the thresholds of the cell."""
     codes, threshold = limits(cell, sensitive)
     for name, entry in PUBLISHED.items():
         if name == "univariate" and points.shape[1] > 1:
@@ -179,14 +179,14 @@ def own(
 
 
 def ratio_of(loss: float, published: float) -> float:
-    """Return the ratio of two losses, 1 where they are the same but for rounding; of 0 to 0 it is 1."""
+    """Return the ratio of two losses: 1 if they are equal up to rounding, also for 0 to 0."""
     if abs(loss - published) <= ROUNDING * max(loss, published, ROUNDING):
         return 1.0
     return loss / max(published, ROUNDING)
 
 
 def measure(results: Results, cell: LossCell) -> dict[Effort, tuple[float, float]]:
-    """Print a line; return by effort the loss, and its ratio to the best published one."""
+    """Print a line; return by effort the loss, and its ratio to the best published loss."""
     points, sensitive = table(cell)
     losses = {name: information_loss(points, labels) for name, labels in published(cell, points, sensitive)}
     best = min(losses, key=lambda name: losses[name])
@@ -210,7 +210,7 @@ def measure(results: Results, cell: LossCell) -> dict[Effort, tuple[float, float
 
 
 def measure_release(results: Results, cell: LossCell, limit: str) -> dict[Effort, tuple[float, float]]:
-    """Print a line of a release; return by effort the loss, and its ratio to the best published one."""
+    """Print a line of a release; return by effort the loss, and its ratio to the best published loss."""
     points, sensitive = table(cell)
     columns = {f"x{number}": column for number, column in enumerate(points.T)}
     asked: dict[str, str] = {"t": cell.t} if cell.t else {"l": str(cell.values)} if cell.values else {}

@@ -1,10 +1,11 @@
-"""What it costs that no class mean tells a record: the p % rule, in CPU and in loss.
+"""Cost of the p % rule, under which no class mean reveals a record: CPU time and loss.
 
-Run from the repository: ``python -m benchmarks.bench_p_percent``. Tables are released in processes of their
-own with and without ``p_percent = 10``: 1,000,000 records of five numbers, uniform or of heavy tails
-(lognormal with sigma 1.5, Pareto with index 1.2); the bundled census records by age, weeks and wage, which is
-0 for nearly all; and the Census table of 1080 records, all 13 columns. CPU seconds are those of a process and
-its threads, from the table to the audited view, compilation excluded; memory is its peak.
+Run from the repository: ``python -m benchmarks.bench_p_percent``. Tables are released with and without
+``p_percent = 10``, each in its own process. One table has 1,000,000 records of five numbers, uniform or with
+heavy tails (lognormal with sigma 1.5, Pareto with index 1.2). The second has the bundled census records by
+age, weeks and wage, which is mostly 0. The third has all 13 columns of the Census table of 1080 records. CPU
+seconds are those of a process with its threads, from the table to the audited view, without compilation.
+Memory is the peak of the process.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ OPTIONS = {"no p_percent": "", "p_percent = 10": f", p_percent = {P}"}
 
 
 def released(records: int, kind: str, k: int, option: str) -> dict[str, float] | None:
-    """Return the figures of a release in a process of its own; None where it failed."""
+    """Return the figures of a release in a separate process, or None if it failed."""
     arguments = [str(records), kind, str(k), option, FILES.get(kind, "")]
     command = [sys.executable, "-W", "ignore", "-c", RUN, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

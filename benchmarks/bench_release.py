@@ -1,9 +1,10 @@
-"""CREATE ANONYMIZED VIEW at one to ten million rows: wall time, memory, loss, and how the cost grows.
+"""CREATE ANONYMIZED VIEW at one to ten million rows: wall time, memory, loss, and growth of the cost.
 
 Run from the repository: ``python -m benchmarks.bench_release``. Five quasi-identifiers from a seeded mixture,
-one sensitive column, k = 5, t = 0.1. Every run is a process of its own, the source a table in memory; the
-time is that of the statement, with its audit. A small release before fills the cache of compiled kernels.
-Of the million records that most bars are about there are three rounds, and medians are shown.
+one sensitive column, k = 5, t = 0.1. Every run is a separate process with the source as a table in memory.
+Time is that of the statement with its audit. A small release before the first run fills the cache of compiled
+kernels. Runs with a million records, which most bars are about, have three rounds, and their medians are
+shown.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from benchmarks.bars import ROOT, Results, shrunk
 STEPS = (100_000, 300_000, 1_000_000, 3_000_000)
 MILLION, THREE_MILLION, TEN_MILLION, WARM = 1_000_000, 3_000_000, 10_000_000, 30_000
 RUN_MAX_SECONDS = 3_600.0
-"""Seconds after which a run is stopped: far beyond every bar."""
+"""Seconds after which a run is stopped, far above every bar."""
 ROUNDS = 3
-"""Of the runs of a million records that are judged beside each other, by turns; their medians count."""
+"""Alternating rounds of the compared runs of a million records; their medians count."""
 MOST_OF_MDAV, MOST_OF_PLAIN, MOST_OF_DUCKDB = 30.0, 2.2, 40.0
 MOST_OF_ALGORITHM_3, MOST_TEN_MILLION, MOST_MEMORY, MOST_EXPONENT = 0.456, 150.0, 1.6, 1.15
 MEMORY_LIMIT, LEAST_LIMIT, MOST_OF_LEAST = "1GB", "500MB", 1.0
-"""Limits of memory, and the GB that a release of 3,000,000 rows may take with the lower one."""
+"""Memory limits, and the bar in GB for a release of 3,000,000 rows with the lower limit."""
 TABLE = "CREATE ANONYMIZED VIEW, 5 quasi-identifiers, k = 5, t = 0.1"
 UNREFINED_RUN, REFINED_RUN, K_ONLY = "t, refine = false", "t, refine = true", "k alone, refine = true"
 LIMITED_RUN, LEAST_MEMORY_RUN = (
@@ -54,7 +55,7 @@ Measured = dict[tuple[str, int], Figures]
 
 
 def step(name: str, **arguments: object) -> Figures:
-    """Run one step in a process of its own; without figures if it fails or takes too long."""
+    """Run one step in a separate process; return no figures if it fails or takes too long."""
     command = [sys.executable, "-m", "benchmarks.release_run", name, json.dumps(arguments)]
     try:
         done = subprocess.run(
@@ -71,7 +72,7 @@ def step(name: str, **arguments: object) -> Figures:
 
 
 def measure(results: Results, folder: Path) -> Measured:
-    """Print one line a run as it finishes, and return the figures by run and number of records."""
+    """Print one line a run when it ends, and return the figures by run and number of records."""
     wanted = {n: [UNREFINED_RUN, K_ONLY] for n in STEPS}
     wanted[MILLION] += [REFINED_RUN, TILED_RUN, YARDSTICKS]
     wanted[THREE_MILLION] += [LEAST_MEMORY_RUN]
@@ -96,12 +97,12 @@ def measure(results: Results, folder: Path) -> Measured:
 
 
 def middle(found: list[Figures]) -> Figures:
-    """Return the median of each figure of several runs; none where one of them failed."""
+    """Return the median of each figure of several runs; no figures if a run failed."""
     return {name: median(one[name] for one in found) for name in found[0]} if all(found) else {}
 
 
 def exponent(measured: Measured, run: str) -> float | None:
-    """Return the slope of log time over log records, the greater one of wall and CPU time."""
+    """Return the slope of log time over log records, the larger one of wall and CPU time."""
     if not all(measured[run, n] for n in STEPS):
         return None
     seconds = [[measured[run, n][clock] for clock in ("wall s", "CPU s")] for n in STEPS]

@@ -1,9 +1,9 @@
-"""Information loss and CPU time at 100,000 records: blocks and refinement beside exact MDAV, in one run.
+"""Loss and CPU time at 100,000 records: blocks and refinement compared with exact MDAV, in one run.
 
 Run from the repository: ``python -m benchmarks.bench_scale``. The data are those of `bench_kernels`. Times
-are CPU seconds of the process, all threads together, compilation excluded. Then whole releases of a table
-where a text is different in every record, sensitive or a quasi-identifier, beside the same with a number; of
-a million of them by the clock, in units of a loop of plain Python beside it.
+are CPU seconds of the process with all threads, without compilation. Whole releases follow, of a table whose
+sensitive or quasi-identifying text differs in every record, compared with a number in place of the text. The
+release of a million such records is measured in wall time, in units of a loop of plain Python.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RECORDS, DIMENSIONS, K = 100_000, 5, 5
 MOST_LOSS_FAST, MOST_TIME_FAST, MOST_LOSS_BEST = 0.945, 0.9, 0.90
 ROUNDS, MOST_TIME_SENSITIVE, MOST_TIME_QUASI = 3, 1.5, 2.5
 LARGE_TABLE_RECORDS, MOST_LOOPS = 1_000_000, 44.0
-# Two texts and two numbers that are different in nearly every record.
+# Two texts and two numbers that differ in nearly every record.
 PERSON = """
 CREATE OR REPLACE TABLE person AS
 SELECT
@@ -39,12 +39,13 @@ QUASI_TEXT = "quasi_identifiers = (a, b, name), k = 5"
 
 
 def released(records: int, policy: str) -> float:
-    """Return the CPU seconds of a release of `PERSON` that has the columns of its policy only."""
+    """Return the CPU seconds of a release of the columns of `PERSON` that the policy names."""
     columns = [
         name for name in ("a", "b", "c", "name", "charge", "note") if name in re.findall(r"\w+", policy)
     ]
     with warnings.catch_warnings(), connect() as con:
-        # One class of all, and a text of one person in every class, are what is measured.
+        # The warnings about one class of all records, and about a text of one person in a class, are
+        # expected.
         warnings.simplefilter("ignore")
         con.duckdb.execute(PERSON.format(records=records))
         start = process_time()
@@ -55,10 +56,8 @@ def released(records: int, policy: str) -> float:
 
 
 def million_texts(results: Results) -> None:
-    """Measure a release in which each of a million records has a text of its own, by the clock.
-
-    Its bar was set on a machine on which a loop of `bench_first` takes a second.
-    """
+    """Measure the wall time of a release in which each of a million records has its own text."""
+    # The bar was set on a machine on which the loop of `bench_first` takes one second.
     n, runs = shrunk(LARGE_TABLE_RECORDS, 2_000), []
     for _ in range(ROUNDS):
         before, start = loops(), perf_counter()
@@ -76,7 +75,7 @@ def million_texts(results: Results) -> None:
 
 
 def many_values(results: Results) -> None:
-    """Measure releases with as many texts as records in units of those with as many numbers."""
+    """Measure releases with as many texts as records, in units of those with as many numbers."""
     n = shrunk(RECORDS, 1_000)
     cases = [
         ("sensitive texts", SENSITIVE_TEXT, SENSITIVE_NUMBER, MOST_TIME_SENSITIVE),

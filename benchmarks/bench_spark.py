@@ -1,12 +1,12 @@
-"""A release on Spark beside that of DuckDB: time with one and two tasks, CPU seconds, loss and memory.
+"""A release on Spark compared with DuckDB: time with one and two tasks, CPU seconds, loss and memory.
 
 Run from the repository: ``python -m benchmarks.bench_spark [RECORDS]``. Five numeric quasi-identifiers and a
-text, k = 5, t = .1, the default effort. Spark runs in a process of its own, in the environment that
-CONTRIBUTING.md names; its start is not counted. CPU seconds are those of all its processes, Java's too. Ways
-that are timed take turns, three times; medians are compared. Memory is that of a real executor, of one core
-and 1,024 MB, with its Java and its Pythons: in ``local[2]`` it is one process with the driver. What plain
-processes take for some of the same tiles stands beside; last is the ordered audit, in Spark's own text and in
-that of all engines.
+text, k = 5, t = .1, the default effort. Spark runs in a separate process, in the environment that
+CONTRIBUTING.md names; its start is not counted. CPU seconds are those of all its processes, with Java. Timed
+ways alternate in three rounds, and medians are compared. Memory is that of a real executor of one core and
+1,024 MB, with its Java and Python processes, since in ``local[2]`` executor and driver are one process. For
+comparison, plain processes work on some of the same tiles. The last figures are of the ordered audit, as
+Spark's own text and as the text for all engines.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ print(json.dumps({"wall": wall, "cpu": cpu, "loss": release.evidence["informatio
 
 
 def on_spark(python: Path, source: Path, folder: Path, master: str, keep: str = "") -> dict[str, float]:
-    """Return what a release took; what the tasks of its tile stage are given is left in a folder."""
+    """Return the cost of a release; the inputs of the tile tasks are left in a folder."""
     target = folder / f"out{time.monotonic_ns()}"
     found = answer(python, KEEP + PROGRAM, source, target, master, json.dumps(POLICY), keep, folder=folder)
     steps = found.pop("steps")
@@ -112,12 +112,12 @@ def on_duckdb(source: Path) -> dict[str, float]:
 
 
 def medians(runs: list[dict[str, float]]) -> dict[str, float]:
-    """Return the median of each figure of some runs."""
+    """Return the median of each figure of several runs."""
     return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
 
 
 def measured(python: Path, records: int) -> dict[str, dict[str, float]]:
-    """Return what each way took, by its name: medians where it is timed."""
+    """Return the figures of each way by name, as medians if it is timed."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         source, small = folder / "in.parquet", folder / "small.parquet"

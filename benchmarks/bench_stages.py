@@ -1,10 +1,10 @@
-"""Recode and audit of one to ten million rows in little memory: they may grow as n log n and no more.
+"""Recode and audit of one to ten million rows in little memory: their cost may grow as n log n.
 
 Run from the repository: ``python -m benchmarks.bench_stages``. The data and the policy of `bench_release`,
-not refined, with ``memory_limit = '1GB'``: ten million rows have to be written to disk, one million have not.
-Each run is a process of its own, the three sizes follow each other, a ratio is the median over such rounds.
-What n log n costs on a machine, with its caches and its disk, a sort shows: beside the stages DuckDB sorts
-the table by all columns in the same memory. Its growth is printed and judges nothing.
+not refined, with ``memory_limit = '1GB'``: ten million rows are spilled to disk, one million rows are not.
+Each run is a separate process. The three sizes run in turn, and a ratio is the median over such rounds. For
+comparison, DuckDB sorts the table by all columns in the same memory, which shows the cost of n log n on the
+machine with its caches and its disk. That growth is printed and judges nothing.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ TABLE = f"CPU seconds a million rows, t, refine = false, memory_limit {MEMORY_LI
 
 
 def measured(results: Results, folder: Path) -> list[list[Figures]]:
-    """Print a line a run, and return what the stages took, by round and size; nothing where a run failed."""
+    """Print a line a run, and return the costs of the stages by round and size; nothing if a run failed."""
     paths = []
     for n in SIZES:
         paths.append(str(folder / f"{n}.parquet"))
         step("data", path=paths[-1], records=shrunk(n, 10_000))
-    # Compiles the kernels, where this has not been done.
+    # Compiles the kernels, if necessary.
     step("stages", path=paths[0], memory=MEMORY_LIMIT)
     found: list[list[Figures]] = [[] for _ in range(ROUNDS)]
     for figures in found:
@@ -42,7 +42,7 @@ def measured(results: Results, folder: Path) -> list[list[Figures]]:
 
 
 def growth(found: list[list[Figures]], stage: str, size: int) -> float | None:
-    """Return the cost of the largest table / that of another, in units of n log n: a median of rounds."""
+    """Return the cost of the largest table per that of another, in units of n log n; a median of rounds."""
     few, many = SIZES[size], SIZES[-1]
     least = many * math.log(many) / (few * math.log(few))
     if not all(figures for one in found for figures in one):

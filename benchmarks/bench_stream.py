@@ -1,11 +1,11 @@
-"""Tuples a CPU second of stream microaggregation: the compiled kernel beside loops of numpy.
+"""Tuples a CPU second of stream microaggregation: the compiled kernel compared with loops in numpy.
 
 Run from the repository: ``python -m benchmarks.bench_stream``. Five uniform quasi-identifiers, k = 10 and a
-delay of 1,000; what leaves must be the same, tuple by tuple. The kernel gets 100,000 tuples a batch, and the
-loops, which take each tuple by itself, fewer tuples. Compilation is excluded. The other lines are the kernel
-alone: with a weight, with subjects, with classes that grow, and with other k and delays. Then
-`anonymize_stream`, record batches in and out, beside the kernel; and its memory, in a process of its own,
-after a tenth of the tuples and at their end.
+delay of 1,000. Kernel and loops must write the same tuples in the same order. The kernel reads batches of
+100,000 tuples; the loops read single tuples, and fewer of them. Compilation is not counted. Further lines are
+the kernel alone: with a weight, with subjects, with growing classes, and with other k and delays. The last
+lines are `anonymize_stream` with record batches, relative to the kernel, and its memory in a separate
+process, at the end and after a tenth.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ATTRIBUTES, K, DELAY = 5, 10, 1_000
 TUPLES, CASTLE_TUPLES, BATCH, ROUNDS = 2_000_000, 40_000, 100_000, 3
 ARROW, MEMORY, LONG_STREAM_TUPLES = 3.0, 1.05, 10_000_000
 PLAIN_LOOP_RATIO, WHOLE_PASS_RATIO = 25, 10
-"""How many times the tuples of each loop the kernel must write."""
+"""Bars: tuples a CPU second of the kernel divided by those of each loop."""
 
 CASES: tuple[tuple[str, int, int, float, bool, int], ...] = (
     ("weight 0.01", K, DELAY, 0.01, False, 0),
@@ -70,7 +70,7 @@ print(resident() / first)
 
 
 def anonymized(points: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Write record batches by the product; how many tuples each has."""
+    """Anonymize record batches by `anonymize_stream`; return the number of tuples in each."""
     table = pa.table({f"q{place}": column for place, column in enumerate(points.T)})
     batches = table.to_batches(max_chunksize=BATCH)
     stream = duckanon.anonymize_stream(batches, table.column_names, k=K, delay=DELAY)
@@ -78,7 +78,7 @@ def anonymized(points: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def grown() -> float | None:
-    """Return resident memory at the end of a long stream over that after a tenth of it."""
+    """Return resident memory at the end of a long stream divided by that after a tenth of it."""
     command = [sys.executable, "-c", RESIDENT, str(shrunk(LONG_STREAM_TUPLES, 500_000))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -91,7 +91,7 @@ def streamed(
     points: NDArray[np.float64], k: int = K, delay: int = DELAY, weight: float = 0.0, grow: bool = False,
     subjects: int = 0,
 ) -> NDArray[np.int64]:  # fmt: skip
-    """Return what the kernel writes, batch by batch."""
+    """Return the output of the kernel, batch by batch."""
     whose = np.random.default_rng(2).integers(0, subjects, len(points)) if subjects else None
     buffer = open_buffer(
         points.shape[1], k, delay=delay, order_weight=weight, grow=grow, by_subject=whose is not None
@@ -104,7 +104,7 @@ def streamed(
 
 
 def speed(loop: Loop, points: NDArray[np.float64]) -> float:
-    """Return tuples a CPU second, the best of some rounds."""
+    """Return tuples a CPU second, the best of several rounds."""
     seconds = []
     for _ in range(ROUNDS):
         begun = process_time()

@@ -1,9 +1,9 @@
-"""CPU seconds of ``duckanon stream``, CSV to CSV, beside DuckDB's own copy of the same file.
+"""CPU seconds of ``duckanon stream``, CSV to CSV, compared with DuckDB's own copy of the same file.
 
 Run from the repository: ``python -m benchmarks.bench_stream_command``. Five numeric quasi-identifiers, k = 10
-and a delay of 1,000. All are processes of their own, with their start, and take turns; the best of some
-rounds. The bar is on what people type, a file to a file, which has the evidence beside it: fingerprint and
-audit of the whole file. To stdout there is none.
+and a delay of 1,000. All runs are separate processes with their start, they alternate, and the best of
+several rounds counts. The bar is for the usual command, a file to a file, which also writes the evidence:
+fingerprint and audit of the whole file. A stream to stdout has no evidence.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ASKED = ("--qi", "age,zip,weight,visits,income", "-k", "10", "--delay", "1000")
 
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-"""That of an installed package, whose modules are compiled once."""
+"""Environment of an installed package, whose modules are compiled once."""
 
 
 def seconds(arguments: list[str], folder: Path) -> float:
@@ -51,7 +51,7 @@ def seconds(arguments: list[str], folder: Path) -> float:
 
 
 def main() -> int:
-    """Print one line a way and the bar."""
+    """Print one line a way, and the bar."""
     results, tuples = Results("bench_stream_command"), shrunk(TUPLES, 5_000)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

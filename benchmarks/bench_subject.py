@@ -1,9 +1,10 @@
-"""What it costs to count subjects and not records, where every subject has one, and where they have several.
+"""Cost of counting subjects instead of records, where each subject has one record, and where it has several.
 
 Run from the repository: ``python -m benchmarks.bench_subject``. One table of 1,000,000 records, five numbers
-and one sensitive column, k = 5, is released in processes of their own: as it is, with subjects of one record
-each, and with subjects of five, which are alike or anywhere. CPU seconds are those of a process with all its
-threads, from the table to the audited view, compilation excluded; memory is its peak.
+and one sensitive column, k = 5, is released in separate processes: without subjects, with subjects of one
+record, and with subjects of five records, which are near each other or anywhere. CPU seconds are those of a
+process with all threads, from the table to the audited view, without compilation. Memory is the peak of the
+process.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ CASES = (
 
 
 def released(records: int, of_each: int, kind: str, subject: str) -> dict[str, float] | None:
-    """Return the figures of a release in a process of its own; None where it failed."""
+    """Return the figures of a release in a separate process, or None if it failed."""
     arguments = [str(records), str(of_each), kind, subject]
     command = [sys.executable, "-W", "ignore", "-c", RUN, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,11 +1,11 @@
-"""Who of a register is in a class? The subset-sum attack on class means, by how finely means are rounded.
+"""Subset-sum attack on class means: which persons of a register are in a class, by the rounding of the means.
 
-Run from the repository: ``python -m benchmarks.bench_subset_sums``. A register has the age and the income
-of 600 persons; a release of 300 of them has classes of 5, with the means of both. Whoever has the register
-looks, for each class, at the 50 persons that are nearest to its means, and finds all sets of 5 whose means,
-rounded, are those that are released (meet in the middle: pairs sorted by their sum, looked up for each
-three others). Where there is one such set, its persons are in the release, and their sensitive values are
-those of the class.
+Run from the repository: ``python -m benchmarks.bench_subset_sums``. A register has age and income of 600
+persons. A release of 300 of them has classes of 5 with the means of both. The attacker has the register. For
+each class the attacker takes the 50 persons nearest to its means, and finds all sets of 5 persons whose
+rounded means are the released ones (meet in the middle: pairs sorted by their sum, looked up for each three
+others). If there is exactly one such set, its persons are in the release, and have the sensitive values of
+the class.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ INCOMES = {
     "DECIMAL(9,2)": ("DECIMAL(9,2)", "income"),
     "BIGINT": ("BIGINT", "round(income)"),
 }
-"""By name: type, and the income in the register, of one that has all digits of a DOUBLE."""
+"""By name: type of the income, and expression of the register's income from one with all digits."""
 
 ROUNDED = {"all digits": ", digits = {income: 12}", "default": "", "whole": ", digits = {income: 0}",
            "hundreds": ", digits = {income: -2}"}  # fmt: skip
 
 
 class Found(NamedTuple):
-    """What an attack finds."""
+    """Result of an attack."""
 
     classes: int
-    told: int  # classes of which one set of persons has the means, the right one
+    told: int  # classes with exactly one set of persons that has the means, the right set
 
 
 def attack(kind: str, options: str, seed: int = 0, *, persons: int = PERSONS, sample: int = SAMPLE) -> Found:
-    """Release a sample of the register, and look for the persons of each class."""
+    """Release a sample of the register, and search the persons of each class."""
     draw = np.random.default_rng(seed)
     type_text, income = INCOMES[kind]
     with duckanon.connect() as con:
@@ -64,7 +64,7 @@ def attack(kind: str, options: str, seed: int = 0, *, persons: int = PERSONS, sa
         known = np.array(
             con.execute("SELECT age, CAST(income AS DOUBLE) FROM register ORDER BY id").fetchall()
         )
-        # The number of a person is there to see whether the attack is right.
+        # The number of a person only serves to check the result of the attack.
         classes = defaultdict(list)
         for age, mean, number in con.execute("SELECT age, CAST(income AS DOUBLE), id FROM v").fetchall():
             classes[age, mean].append(number)
@@ -78,7 +78,7 @@ def attack(kind: str, options: str, seed: int = 0, *, persons: int = PERSONS, sa
 
 
 def half_a_unit(means: set[float]) -> float:
-    """Half a unit of the last digit that released means have; next to nothing if they have all digits."""
+    """Half a unit of the last digit of released means; next to nothing if they have all digits."""
     for digits in range(-3, 7):
         if all(abs(round(mean, digits) - mean) <= 1e-9 * abs(mean) for mean in means):
             return float(0.5 * 10.0**-digits)
@@ -86,7 +86,7 @@ def half_a_unit(means: set[float]) -> float:
 
 
 def alike(known: NDArray[np.float64], age: float, mean: float, half: float) -> set[frozenset[int]]:
-    """Sets of K persons near a class whose means, rounded, are its own; two are enough to know none."""
+    """Sets of K persons near a class with its rounded means; the search stops at two, which prove nothing."""
     scaled = (known - [age, mean]) / known.std(axis=0)
     near = np.argsort((scaled**2).sum(axis=1), kind="stable")[:NEAREST_RECORDS]
     ages, incomes = known[near].T
@@ -110,7 +110,7 @@ def alike(known: NDArray[np.float64], age: float, mean: float, half: float) -> s
 
 
 def main() -> None:
-    """Print what is found, as the rows of a table."""
+    """Print the results as rows of a table."""
     print(f"| income | {' | '.join(ROUNDED)} |\n|---|{'---|' * len(ROUNDED)}")
     for kind in INCOMES:
         cells = []

@@ -1,8 +1,8 @@
-"""Information loss under k and t on the Census data: refined classes beside Algorithm 3 as published.
+"""Information loss under k and t on the Census data: refined classes compared with Algorithm 3 as published.
 
-Run from the repository: ``python -m benchmarks.bench_tclose``. Quasi-identifiers TAXINC and POTHVAL,
-z-scored; sensitive FEDTAX or FICA. Every refined partition is audited exactly: class sizes, and
-EMD in fractions.
+Run from the repository: ``python -m benchmarks.bench_tclose``. Quasi-identifiers are TAXINC and POTHVAL,
+z-scored; FEDTAX or FICA is sensitive. Every refined partition is audited exactly, in class sizes and in EMD
+as fractions.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def audit(labels: NDArray[np.int64], sensitive: NDArray[np.float64]) -> tuple[in
 
 
 def measure(results: Results, table: NDArray[np.float64], cell: Cell) -> tuple[float, float, bool]:
-    """Return the losses of Algorithm 3 and of the refined classes, and whether the latter pass the audit."""
+    """Return the losses of Algorithm 3 and of the refined classes, and whether these pass the audit."""
     name, k, t = cell
     points, sensitive = table[:, :2], table[:, COLUMNS.index(name)]
     published = partition(points, k, "tcloseness_first", sensitive=sensitive, t=t)

@@ -1,8 +1,8 @@
-"""Tables of very many columns on the command line: time in proportion to their number.
+"""Tables of very many columns on the command line: time in proportion to the number of columns.
 
-Run from the repository: ``python -m benchmarks.bench_wide``. CPU seconds of whole commands, start and all; a
-few hundred records, so that what a statement of many columns costs is most of it. The yardstick is the loop
-of `bench_first`, in the same run: a CPU second of the machine of the bars.
+Run from the repository: ``python -m benchmarks.bench_wide``. Figures are CPU seconds of whole commands with
+their start, on a few hundred records, so that statements of many columns take most of the time. The unit is
+the loop of `bench_first` in the same run, a CPU second on the machine of the bars.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from benchmarks.bench_first import LOOP, seconds
 RECORDS = 500
 TITLE = "wide tables, 500 records"
 CASES = (("insensitive", 800, 3.0), ("sensitive", 200, 10.0), ("columns", 10_000, 10.0))
-"""What there is much of, how much, and in how many loops the command ends."""
+"""Kind of column, number of columns, and bar in loops."""
 
 MOST_TIMES = 2.4
-"""Times the CPU of half as many columns: a little more than in proportion."""
+"""Largest ratio of CPU seconds to half as many columns; in proportion it is 2."""
 
 
 def written(folder: Path, quasi: int, others: int) -> str:
@@ -55,7 +55,7 @@ def words_of(what: str, table: str, many: int) -> list[str]:
 
 
 def measured(folder: Path, what: str, many: int) -> float:
-    """CPU seconds of the command of a case. Exit code 2 ends the benchmark."""
+    """CPU seconds of the command of a case; its exit code 2 ends the benchmark."""
     words, before = words_of(what, written(folder, 2, many), many), os.times()
     done = subprocess.run(
         [sys.executable, "-m", "duckanon", *words], cwd=folder, check=False, stdout=subprocess.DEVNULL,
@@ -68,7 +68,7 @@ def measured(folder: Path, what: str, many: int) -> float:
 
 
 def main() -> int:
-    """Measure each command once, and half as many columns beside it."""
+    """Measure each command, and the same command with half as many columns."""
     results = Results("bench_wide")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -1,8 +1,8 @@
-"""Broken copies of an audit: one small change each, such as people make.
+"""Broken copies of an audit, each with one small change of the kind that people make.
 
-The changes are made on the syntax tree: comparisons, dropped NULL handling, arithmetic, constants,
-aggregates, DISTINCT, keys of GROUP BY, PARTITION BY and ORDER BY, joins, filters, frames, CASE branches, lost
-records. Casts stay: they matter only beyond 2^31 records (tests/sql/test_differential.py has a test).
+Changes are made on the syntax tree: comparisons, NULL handling, arithmetic, constants, aggregates, DISTINCT,
+keys of GROUP BY, PARTITION BY and ORDER BY, joins, filters, frames, CASE branches, lost records. Casts are
+not changed: they matter only beyond 2^31 records (tests/sql/test_differential.py tests them).
 """
 
 from __future__ import annotations
@@ -47,38 +47,15 @@ LISTS_OF_PARTS = ((exp.Window, "partition_by"), (exp.Order, "expressions"), (exp
 
 
 class Mutant(NamedTuple):
-    """A broken audit.
+    """A broken audit."""
 
-    Attributes
-    ----------
-    audit : str
-        Name of its file, without ``.sql``.
-    change : str
-        What was changed: ``CTE: before => after``, and which of several alike.
-    sql : str
-        The broken SELECT.
-    """
-
-    audit: str
-    change: str
-    sql: str
+    audit: str  # name of its file, without ``.sql``
+    change: str  # ``CTE: before => after``, with a number among equal changes
+    sql: str  # the broken SELECT
 
 
 def mutants(audit: str, body: str) -> list[Mutant]:
-    """Every broken copy of an audit, each with one change, in a fixed order.
-
-    Parameters
-    ----------
-    audit : str
-        Name of the audit.
-    body : str
-        Its SELECT.
-
-    Returns
-    -------
-    list of Mutant
-        No two have the same SQL, and none that of the audit.
-    """
+    """Return the broken copies of an audit, one change each, in a fixed order and without duplicate SQL."""
     tree = sqlglot.parse_one(body, read="duckdb")
     seen = {written(tree)}
     alike: Counter[str] = Counter()
@@ -100,18 +77,18 @@ def mutants(audit: str, body: str) -> list[Mutant]:
 
 
 def written(node: exp.Expr) -> str:
-    """Return the SQL text of a part of a query in one line."""
+    """Return the SQL text of a part of a query on one line."""
     return node.sql(dialect="duckdb", comments=False)
 
 
 def place_of(node: exp.Expr) -> str:
-    """Return which CTE a part of a query is in, or ``result`` for the last SELECT."""
+    """Return the name of the CTE that a part of a query is in, or ``result`` for the last SELECT."""
     cte = node.find_ancestor(exp.CTE)
     return f"{cte.alias if cte else 'result'}: "
 
 
 def changes(node: exp.Expr) -> Iterator[Change]:
-    """Give what can go wrong at a place; a change works in its tree and returns what then stands there."""
+    """Yield the possible faults of a place; a change edits its tree and returns the new part."""
     for kind in OTHER_OPERATORS.get(type(node), ()):
         yield partial(_other, kind=kind)
     if isinstance(node, (*REMOVABLE_FUNCTIONS, *ARITHMETIC, exp.And, exp.Or)):
@@ -132,7 +109,7 @@ def changes(node: exp.Expr) -> Iterator[Change]:
 
 
 def _of_numbers(node: exp.Expr) -> Iterator[Change]:
-    """Constants and limits of comparisons that are off by one, or by a power of ten."""
+    """Constants and limits of comparisons, changed by one or by a power of ten."""
     if isinstance(node, exp.Literal) and node.is_string:
         yield partial(_put, other=exp.Literal.string(node.name + "?"))
     elif isinstance(node, exp.Literal):
@@ -155,7 +132,7 @@ def _of_orders(node: exp.Expr) -> Iterator[Change]:
 
 
 def _of_queries(node: exp.Expr) -> Iterator[Change]:
-    """Keys of a GROUP BY, classes of one record, records without a value, all classes but one."""
+    """Faults of queries: keys of a GROUP BY, classes of one record, records without a value, a lost class."""
     if isinstance(node, exp.Group):
         yield from (partial(_ungrouped, number=number) for number in range(len(node.expressions)))
         if node.parent is not None and not node.parent.args.get("having"):
@@ -168,7 +145,7 @@ def _of_queries(node: exp.Expr) -> Iterator[Change]:
 
 
 def _of_results(node: exp.Expr) -> Iterator[Change]:
-    """What is selected: off by one, lost, or judged although it is not known."""
+    """Faults of selected values: off by one, lost, or judged although unknown."""
     query = node.parent
     if not isinstance(query, exp.Select) or node.arg_key != "expressions":
         return
@@ -246,7 +223,7 @@ def _shifted(node: exp.Expr, step: str) -> exp.Expr:
 
 
 def _ungrouped(group: exp.Expr, number: int) -> exp.Expr:
-    """Drop a key; where it is selected, the greatest of the group takes its place."""
+    """Drop a key; if the key is selected, the greatest value of the group replaces it."""
     query, key = group.parent, group.expressions[number]
     assert query is not None
     _fewer(group, "expressions", number)

@@ -44,7 +44,7 @@ UNBOUND = (
 
 
 class Outcome(NamedTuple):
-    """What became of a mutant: caught, survived or unbound; and by which test, or why."""
+    """Fate of a mutant, caught, survived or unbound, with the test or the reason."""
 
     mutant: Mutant
     fate: str
@@ -52,18 +52,18 @@ class Outcome(NamedTuple):
 
 
 class Templates(jinja2.BaseLoader):
-    """The templates of ``sql/``, with other texts for some audits; it remembers which audits were read."""
+    """Loader of the templates in ``sql/`` with other texts for some audits; it records the audits read."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self.texts = texts
         self.read: set[str] = set()
 
     def get_source(self, _: jinja2.Environment, template: str) -> tuple[str, str, Callable[[], bool]]:
-        """Give the text of a template; it is never taken from a cache."""
+        """Return the text of a template, which is never cached."""
         return self.text(template), template, lambda: False
 
     def text(self, name: str) -> str:
-        """Give the text of a file below ``sql/``."""
+        """Return the text of a file in ``sql/``."""
         if name.startswith("audit/"):
             self.read.add(Path(name).stem)
         text = self.texts.get(name)
@@ -72,7 +72,7 @@ class Templates(jinja2.BaseLoader):
 
 @contextmanager
 def replaced(texts: Mapping[str, str]) -> Iterator[Templates]:
-    """Let `sqlfiles` give other texts for some of its files."""
+    """Make `sqlfiles` return other texts for some of its files during a block."""
     loader = Templates(texts)
     environment = templates._environment().overlay(loader=loader)
     with (
@@ -83,18 +83,18 @@ def replaced(texts: Mapping[str, str]) -> Iterator[Templates]:
 
 
 def macro(name: str) -> str:
-    """Give the statement that makes a macro, from the files as they are now."""
+    """Return the statement that makes a macro, from the current files."""
     return macros.macro_statement(name, temporary=False)
 
 
 def body(audit: str) -> str:
-    """Give the SELECT that runs for an audit."""
+    """Return the SELECT that runs for an audit."""
     return headers.split(templates.read(headers.audit_file(audit)))[1]
 
 
 @cache
 def readers() -> dict[str, tuple[str, ...]]:
-    """Give the macros that read each audit."""
+    """Return by audit the macros that read it."""
     found: dict[str, tuple[str, ...]] = {}
     for name in macros.bindings():
         with replaced({}) as loader:
@@ -106,13 +106,13 @@ def readers() -> dict[str, tuple[str, ...]]:
 
 @cache
 def sound() -> dict[str, str]:
-    """Give the statements of all macros as they ought to be."""
+    """Return the unbroken statements of all macros."""
     return {name: macro(name) for name in macros.bindings()}
 
 
 @cache
 def tests_of(audit: str) -> tuple[tuple[str, tuple[slt.Block, ...]], ...]:
-    """Give the tests that call a macro of an audit, its own first; without blocks that expect an error."""
+    """Return the tests that call a macro of an audit, its own first, without blocks that expect an error."""
     calls = re.compile(rf"\b({'|'.join(readers().get(audit, ('$',)))})\(")
     paths = [path for path in TESTS.glob("*.test") if calls.search(path.read_text(encoding="utf-8"))]
     paths.sort(key=lambda path: (path.stem != audit, path.stem != f"mutant_{audit}", path.stem))
@@ -125,7 +125,7 @@ def tests_of(audit: str) -> tuple[tuple[str, tuple[slt.Block, ...]], ...]:
 def tried(mutant: Mutant) -> Outcome:
     """Run the tests on a mutant until one fails."""
     file = headers.audit_file(mutant.audit)
-    # The header stays: it says which macros there are.
+    # The header stays, since it names the macros.
     head, _ = headers.split(templates.read(file))
     try:
         with replaced({file: f"{head}\n{mutant.sql}"}):
@@ -157,13 +157,13 @@ def _judged(mutant: Mutant, name: str, test: Callable[[], None]) -> Outcome:
 
 
 def reasons(audit: str) -> dict[str, str]:
-    """Give the mutants of an audit that say the same as the audit, with the reason."""
+    """Return the mutants of an audit that are equivalent to it, each with the reason."""
     listed = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8")).get(audit, [])
     return {change: group["reason"] for group in listed for change in group["changes"]}
 
 
 def judged(audit: str, outcomes: Sequence[Outcome]) -> list[str]:
-    """Give what is wrong with the tests of an audit, one line each."""
+    """Return the faults of the tests of an audit, one line each."""
     explained = reasons(audit)
     survivors = [outcome.mutant.change for outcome in outcomes if outcome.fate == "survived"]
     bound = [outcome for outcome in outcomes if outcome.fate != "unbound"]
@@ -177,20 +177,8 @@ def judged(audit: str, outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def check(audit: str, run: Callable[..., Iterator[Outcome]] = map) -> tuple[Counter[str], list[str]]:
-    """Try all mutants of an audit.
-
-    Parameters
-    ----------
-    audit : str
-        Name of its file.
-    run : callable
-        `map`, or that of a pool of processes.
-
-    Returns
-    -------
-    Counter, list of str
-        How many mutants had which fate, and what is wrong.
-    """
+    """Try all mutants of an audit; return their number by fate, and the faults of the tests."""
+    # `run` is `map`, or the `map` of a pool of processes.
     if audit not in direct.CASES and not tests_of(audit):
         return Counter(), [f"{audit}: no test reaches it"]
     original = tried(Mutant(audit, "nothing", sqlglot.parse_one(body(audit), read="duckdb").sql("duckdb")))
@@ -201,7 +189,7 @@ def check(audit: str, run: Callable[..., Iterator[Outcome]] = map) -> tuple[Coun
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print a line an audit and every fault; return 1 if there is one."""
+    """Print a line an audit, and every fault; return 1 if there is a fault."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("audits", nargs="*", metavar="AUDIT", help="names in sql/audit (default: all)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")

@@ -1,7 +1,7 @@
-"""MDAV in straightforward numpy: the yardstick of the compiled kernel.
+"""MDAV in straightforward numpy, as reference for the speed of the compiled kernel.
 
-Written as one would write it without a compiler: full vectorised distance passes over the records that are
-left, `argpartition` for the nearest, and arrays that are compacted after every class.
+The code is what one writes without a compiler: vectorised distances from all remaining records,
+`argpartition` for the nearest, and arrays that are compacted after every class.
 """
 
 from __future__ import annotations
@@ -15,20 +15,7 @@ if TYPE_CHECKING:
 
 
 def numpy_mdav(points: NDArray[np.float64], k: int) -> NDArray[np.int64]:
-    """Return the classes of MDAV with the classic end game.
-
-    Parameters
-    ----------
-    points : ndarray of shape (n, d), float64
-        Finite numbers on their final scale.
-    k : int
-        Smallest class size, 1..n.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Class of each record. Ties go wherever `argpartition` puts them.
-    """
+    """Return the class (n,) of each of n points (n, d) by MDAV, k in 1..n; `argpartition` breaks ties."""
     labels = np.full(len(points), -1)
     left, records = points, np.arange(len(points))
     label = 0

@@ -1,8 +1,9 @@
-"""Microaggregation of a stream in numpy: the yardsticks of the compiled kernel.
+"""Microaggregation of a stream in numpy, as reference for the speed of the compiled kernel.
 
 Algorithm 2 of Domingo-Ferrer and Soria-Comas, "Steered Microaggregation", 2017, for tuples of different
-subjects: tuples are read one by one, and the expiring one leaves with the k - 1 nearest, equal distances to
-the earliest, or is dropped.
+subjects. Tuples are read one by one. The expiring tuple leaves with the k - 1 nearest, of equally near tuples
+the earliest, or is dropped. Both functions take points of shape (n, d), and return positions class by class,
+ascending in each class.
 """
 
 from __future__ import annotations
@@ -16,25 +17,9 @@ if TYPE_CHECKING:
 
 
 def plain_stream(points: NDArray[np.float64], k: int, delay: int) -> NDArray[np.int64]:
-    """Return the positions in the order of output, by steps as one reads them in the paper.
-
-    The buffer is a list of positions, out of which the nearest is taken k - 1 times: with such a loop the
-    figures of the paper were reproduced before there was a kernel.
-
-    Parameters
-    ----------
-    points : ndarray of shape (n, d), float64
-        Quasi-identifiers.
-    k : int
-        Tuples of a class.
-    delay : int
-        How many tuples may come after one before it leaves.
-
-    Returns
-    -------
-    ndarray of shape (r,), int64
-        Class by class, ascending in each.
-    """
+    """Return the positions in the order of output, by the steps of the paper."""
+    # The buffer is a list of positions, and the nearest is taken from it k - 1 times. The figures of the
+    # paper were first reproduced by such a loop.
     buffer: list[int] = []
     written: list[int] = []
     for position in range(len(points)):
@@ -53,20 +38,7 @@ def plain_stream(points: NDArray[np.float64], k: int, delay: int) -> NDArray[np.
 
 
 def whole_pass_stream(points: NDArray[np.float64], k: int, delay: int) -> NDArray[np.int64]:
-    """Return the same by one pass over the buffer and one sort a class, in arrays that are compacted.
-
-    About as fast as it gets without a compiler.
-
-    Parameters
-    ----------
-    points, k, delay
-        As above.
-
-    Returns
-    -------
-    ndarray of shape (r,), int64
-        As above.
-    """
+    """Return the positions by one pass over the buffer and one sort a class: fast for uncompiled code."""
     left, positions = np.empty((delay + 1, points.shape[1])), np.empty(delay + 1, np.int64)
     held, written = 0, [np.empty(0, np.int64)]
     for position in range(len(points)):

@@ -1,7 +1,7 @@
-"""A step of `bench_release` in a process of its own: data, a release, its stages, or Algorithm 3 in tiles.
+"""A step of `bench_release` in a separate process: data, a release, its stages, or Algorithm 3 in tiles.
 
-``python -m benchmarks.release_run STEP '{"argument": ...}'`` prints its result as one line of JSON. A
-process of its own has its own peak of memory, and nothing in it is warm but what numba keeps on disk.
+``python -m benchmarks.release_run STEP '{"argument": ...}'`` prints the result as one line of JSON. A
+separate process has its own peak of memory, and only numba's cache on disk is warm.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ K, T, TILE = 5, 0.1, 2_000
 MDAV_RECORDS = 100_000
 
 STAGES = ["stage", "embed", "limit", "bucket", "partition", "repair", "protect", "recode", "audit", "advise"]
-"""Stages of a release that are timed."""
+"""Timed stages of a release."""
 
 SOURCE = "CREATE TABLE source AS FROM read_parquet(?)"
 PLAIN_POLICY = "quasi_identifiers = (q0, q1, q2, q3, q4), insensitive = (s), k = 5"
@@ -52,7 +52,7 @@ Cells = dict[str, float | str]
 
 
 def data(path: str, records: int, part: int = 0) -> Cells:
-    """Write records of a seeded mixture of 20 normal distributions, and their sum with noise as `s`."""
+    """Write records of a seeded mixture of 20 normal distributions, with their noisy sum as column `s`."""
     draw, d = np.random.default_rng(2026), len(QUASI_IDENTIFIERS)
     centres, widths = draw.normal(0.0, 3.0, (20, d)), draw.uniform(0.3, 1.2, (20, d))
     if part:
@@ -70,10 +70,8 @@ def data(path: str, records: int, part: int = 0) -> Cells:
 def release(
     path: str, *, close: bool, refine: bool, memory: str | None = None, database: str = ":memory:"
 ) -> Cells:
-    """Release the data, and return what the statement took and what its own audit found.
-
-    Into a database in a file the data are read where they are, which may be several files.
-    """
+    """Release the data, and return the cost of the statement and the figures of its audit."""
+    # A release into a database file reads the data from their files, without a table in memory.
     policy = f"{CLOSE_POLICY if close else PLAIN_POLICY}, refine = {str(refine).lower()}"
     spill = Path(path).parent / "spill"
     with duckanon.connect(database, temp_directory=str(spill)) as con:
@@ -96,7 +94,7 @@ def release(
 
 
 def stages(path: str, memory: str) -> Cells:
-    """Take the data through the stages of a release, and return the CPU seconds of each."""
+    """Run the stages of a release on the data, and return the CPU seconds of each stage."""
     policy = duckanon.Policy(
         quasi_identifiers=list(QUASI_IDENTIFIERS), sensitive=["s"], k=K, t=str(T), refine=False
     )
@@ -126,7 +124,7 @@ def _timed(stage: Callable[..., object], cells: dict[str, float | str]) -> Calla
 
 
 def in_order(path: str, memory: str) -> Cells:
-    """Let DuckDB sort the table, which is in its memory, by all columns into another one."""
+    """Sort a table in memory by all columns into another table."""
     spill = str(Path(path).parent / "spill")
     with duckdb.connect(config={"memory_limit": memory, "temp_directory": spill}) as con:
         con.execute(SOURCE, [path])
@@ -136,7 +134,7 @@ def in_order(path: str, memory: str) -> Cells:
 
 
 def tiled(path: str) -> Cells:
-    """Run Algorithm 3 in tiles that hold their share of every stratum of the whole table."""
+    """Run Algorithm 3 in tiles that each have an equal share of every stratum of the table."""
     table = pq.read_table(path)
     points = zscore(np.column_stack([table[name].to_numpy() for name in QUASI_IDENTIFIERS]))
     _, codes, counts = np.unique(table["s"].to_numpy(), return_inverse=True, return_counts=True)
@@ -160,7 +158,7 @@ def tiled(path: str) -> Cells:
 def _dealt(
     points: NDArray[np.float64], codes: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the records tile by tile and where each tile begins, every stratum cut along all coordinates."""
+    """Return the records tile by tile, and the begin of each tile; each stratum is cut by all coordinates."""
     n, d = points.shape
     parts = [1] * d
     while n > TILE * np.prod(parts):
@@ -169,7 +167,7 @@ def _dealt(
     tile = np.empty(n, np.int64)
     tile[np.argsort(codes, kind="stable")] = np.arange(n) * strata // n
     for column, cuts in zip(points.T, parts, strict=True):
-        # Every part so far is cut into equal parts along one more coordinate.
+        # Cut every part into equal parts along the next coordinate.
         order, sizes = np.lexsort([column, tile]), np.bincount(tile)
         first = np.repeat(np.cumsum(sizes) - sizes, sizes)
         part = (np.arange(n) - first) * cuts // np.repeat(sizes, sizes)
@@ -195,10 +193,8 @@ def _labels(
 
 
 def yardsticks(path: str) -> Cells:
-    """Return the CPU time of exact MDAV of 100,000 of the records, and of DuckDB that sorts and writes all.
-
-    Each is the median of three, after one run that warms up.
-    """
+    """Return the CPU time of exact MDAV of 100,000 records, and of DuckDB's sort and write of all records."""
+    # Each is the median of three runs, after one warm-up.
     table = pq.read_table(path, columns=list(QUASI_IDENTIFIERS))
     points = np.column_stack([column.to_numpy() for column in table.columns])[:MDAV_RECORDS]
     return {"MDAV CPU s": _cpu(lambda: mdav(points, K)), "DuckDB CPU s": _cpu(lambda: _sorted(path))}
@@ -222,7 +218,7 @@ def _cpu(work: Callable[[], object]) -> float:
 
 @contextlib.contextmanager
 def most_bytes(folder: Path) -> Iterator[list[int]]:
-    """Give what files a folder holds, in bytes, ten times a second."""
+    """Yield the bytes of the files in a folder, measured ten times a second."""
     found, ended = [0], threading.Event()
 
     def watch() -> None:
@@ -240,7 +236,7 @@ def most_bytes(folder: Path) -> Iterator[list[int]]:
 
 
 def peak() -> float:
-    """Return the greatest resident memory of this process so far, in GB of 10^9 bytes."""
+    """Return the largest resident memory of this process so far, in GB of 10^9 bytes."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
 

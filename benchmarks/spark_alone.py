@@ -1,6 +1,6 @@
-"""The work of the tile stage in plain processes, without Spark and Java: one, and two at the same time.
+"""The work of the tile stage in plain processes without Spark and Java, one process and two at the same time.
 
-What two reach against one is what the machine itself allows.
+The speedup of two processes is the best that the machine allows.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ print(json.dumps([time.monotonic() - begin, len(given)]))
 
 
 def seconds(python: Path, folder: Path, processes: int) -> tuple[float, int]:
-    """Return the seconds of so many processes, which begin at the same time, and the number of tiles."""
+    """Return the seconds of `processes` processes that begin at the same time, and the number of tiles."""
     words = [command(python, PROGRAM, folder, first, processes, TILES) for first in range(processes)]
     running = [
         subprocess.Popen(word, cwd=folder, env=more, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -79,7 +79,7 @@ def seconds(python: Path, folder: Path, processes: int) -> tuple[float, int]:
 
 
 def alone(python: Path, folder: Path) -> dict[str, float]:
-    """Return the seconds of one process and of two, medians of turns, and their ratio."""
+    """Return the seconds of one process and of two, medians of alternating runs, and their ratio."""
     rounds = [[seconds(python, folder, processes) for processes in (1, 2)] for _ in range(ROUNDS)]
     one, two = (statistics.median(spent for spent, _ in column) for column in zip(*rounds, strict=True))
     return {"tiles": rounds[0][0][1], "one s": one, "two s": two, "two / one": two / one}

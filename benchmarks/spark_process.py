@@ -1,4 +1,4 @@
-"""Programs that run in the environment of Spark, in processes of their own, and what they measure there."""
+"""Separate processes that run programs in the environment of Spark, and the figures that they print."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def session(master):
     spark.range(10).count()
     return spark
 """
-"""CPU seconds of a process and all that it has begun, Java too; and a session that has started."""
+"""Code for CPU seconds of a process with all child processes, and for a started session."""
 
 
 def command(python: Path, program: str, *arguments: object) -> tuple[list[str], dict[str, str]]:
@@ -62,7 +62,7 @@ def command(python: Path, program: str, *arguments: object) -> tuple[list[str], 
 
 
 def answer(python: Path, program: str, *arguments: object, folder: Path) -> dict[str, Any]:
-    """Return what a program that runs in a folder prints last, a JSON object."""
+    """Run a program in a folder, and return the JSON object that it prints last."""
     words, environment = command(python, program, *arguments)
     done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=folder, env=environment)
     if done.returncode:

@@ -1,7 +1,7 @@
-"""The ordered audit as Spark's own text beside the plain text of all engines, on Spark, of the same records.
+"""The ordered audit on Spark, as Spark's own text and as the plain text of all engines, on the same records.
 
-Both are run in steps, as `duckanon.spark.audit` runs an audit that is not dealt to tasks. Classes have five
-records. The plain text numbers all records in one task; what the longest task took tells that.
+Both texts run in steps, as in `duckanon.spark.audit` for an audit that is not dealt to tasks. Classes have
+five records. The plain text numbers all records in one task, which the time of the longest task shows.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ print(json.dumps({"told": list(row), "wall": wall, "cpu": cpu, "longest task, CP
 
 
 def rows(python: Path, records: int) -> Iterator[dict[str, str | float]]:
-    """Give a line a text and number of records: a tenth of them, and all."""
+    """Yield a line a text and number of records, for a tenth of the records and for all."""
     with tempfile.TemporaryDirectory() as name:
         for size in (records // 10, records):
             source = Path(name) / f"{size}.parquet"

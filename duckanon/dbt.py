@@ -5,8 +5,8 @@ In ``profiles.yml``::
     plugins:
       - module: duckanon.dbt
 
-The dbt package with the generic tests and the materialization is installed beside this module;
-``python -m duckanon.dbt`` prints its folder, for ``packages.yml``. See docs/workflows.md.
+The dbt package with generic tests and the materialization is installed beside this module. Its folder, for
+``packages.yml``, is printed by ``python -m duckanon.dbt``. See docs/workflows.md.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from duckanon.statements.names import parse_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-# More than any table has.
+# No table has more rows.
 _MAX_ROWS = 2**63 - 1
-# dbt opens the connections of its threads at the same time, and some of our functions belong to them all.
+# dbt opens connections in several threads at once, and scalar functions are shared by all connections.
 _lock = threading.Lock()
-# DuckDB lets one of two transactions fail that write the metadata of releases at the same time.
+# Of two simultaneous transactions that write the metadata of releases, DuckDB fails one.
 _turn = threading.Lock()
 _STAGE = "release"
 _FULL_REFRESH = (
@@ -54,7 +54,7 @@ _FULL_REFRESH = (
 
 
 class _Missing:
-    """Base of the plugin where dbt is not installed: the module can be read, but not used."""
+    """Base of the plugin if dbt is not installed: the module can be imported, but not used."""
 
     def __init__(self, *_: object, **__: object) -> None:
         raise MissingExtra("duckanon.dbt needs dbt-duckdb: pip install 'duckanon[dbt]'")
@@ -71,24 +71,21 @@ _Base: Any = _base()
 
 
 class Plugin(_Base):  # type: ignore[misc]  # dbt is optional, so its class is not known here
-    """What dbt-duckdb calls when it connects.
+    """Plugin that dbt-duckdb calls when it connects."""
 
-    Notes
-    -----
-    Every model and test of dbt runs on a cursor of its own. Scalar functions belong to the database and are
-    seen by all cursors; macros and slots are temporary, so each cursor gets its own: some 0.1 s of CPU time.
-    """
-
+    # Every model and test of dbt runs on its own cursor. Scalar functions belong to the database and are
+    # visible to all cursors. Macros and slots are temporary, so each cursor gets its own, in about 0.1 s of
+    # CPU time.
     def configure_connection(self, conn: duckdb.DuckDBPyConnection) -> None:
-        """Register on the connection that lives as long as dbt's run."""
+        """Register our functions on the connection that lasts for the whole run of dbt."""
         with _lock:
             register(conn)
-            # Another connection of the process may keep the database and the functions of an earlier run.
+            # An open connection of the process may keep the database and the functions of an earlier run.
             self._planner = f"{engine.workspace()}_violating_classes"
             conn.create_function(self._planner, _planner(conn), ["VARCHAR", "VARCHAR"], "VARCHAR")
 
     def configure_cursor(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        """Register what the cursor of one model, test or hook does not share with its connection."""
+        """Register the functions that a cursor of a model, test or hook does not share with others."""
         with _lock:
             register(cursor)
             macro = templates.render("dbt.sql.j2:violating_classes", planner=self._planner, left_out=LEFT_OUT)
@@ -98,27 +95,12 @@ class Plugin(_Base):  # type: ignore[misc]  # dbt is optional, so its class is n
 def publish(
     session: Any, query: str, name: str, options: str, *, full_refresh: bool = False, contract: str = ""
 ) -> None:
-    """Release of a query as an anonymized view, on the connection of a dbt model, or what the model is told.
-
-    Why nothing was published stands in the variable ``duckanon_refused`` of the session, which else is NULL:
-    what is raised here is shown by dbt with its traceback. Releases of one process take turns.
-
-    Parameters
-    ----------
-    session : object
-        What a Python model of dbt gets as ``session``: a connection, or dbt's wrapper of it.
-    query : str
-        The source query.
-    name : str
-        Full name of the view, quoted where it must be. An anonymized view of that name is replaced.
-    options : str
-        The options of ``WITH (...)`` as JSON.
-    full_refresh : bool
-        Whether the view may have other columns than it was made with: without it, a column of the source that
-        is new must be named by the policy.
-    contract : str
-        A query without rows whose columns the release has to have, in any order; empty for no contract.
-    """
+    """Release a query as an anonymized view, on the `session` of a dbt Python model."""
+    # An error is not raised, since dbt would show its traceback: its text goes to the session variable
+    # `duckanon_refused`, which is NULL after success. Releases of one process take turns. `name` is the full,
+    # quoted name of the view, which is replaced; `options` are those of WITH (...) as JSON. Without
+    # `full_refresh` the policy must name every new column of the source. `contract` is a query without rows,
+    # whose columns the release must have in any order; empty for no contract.
     con = _plain(session)
     refused = columns = None
     try:
@@ -134,7 +116,7 @@ def publish(
 
 
 class _ContractError(ReleaseError):
-    """A release has other columns than its contract: `columns` is a query of those that it has."""
+    """A release differs from its contract in columns; `columns` is a query with those of the release."""
 
     columns: str
 
@@ -162,18 +144,12 @@ def _by_name(columns: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 
 def package() -> Path:
-    """Folder of the dbt package, for ``packages.yml``.
-
-    Returns
-    -------
-    Path
-        Holds ``dbt_project.yml`` and ``macros/``.
-    """
+    """Folder of the dbt package, with ``dbt_project.yml`` and ``macros/``."""
     return Path(__file__).parent / "dbt_package"
 
 
 def _plain(session: Any) -> duckdb.DuckDBPyConnection:
-    # dbt wraps its cursors, once or twice.
+    # dbt wraps a cursor once or twice.
     while not isinstance(session, duckdb.DuckDBPyConnection):
         session = session._cursor
     return session
@@ -181,7 +157,7 @@ def _plain(session: Any) -> duckdb.DuckDBPyConnection:
 
 def _planner(con: duckdb.DuckDBPyConnection) -> Callable[[str, str], str]:
     def duckanon_violating_classes(relation: str, options: str) -> str:
-        # It runs when a query is bound, within which the connection cannot be used a second time.
+        # It runs while DuckDB binds a query, and the connection cannot run a second query meanwhile.
         with con.cursor() as cursor:
             return _violating_classes(cursor, relation, _audit_policy(options))
 
@@ -200,11 +176,11 @@ def _audit_policy(options: str) -> AuditPolicy:
 
 
 def _violating_classes(con: duckdb.DuckDBPyConnection, relation: str, policy: AuditPolicy) -> str:
-    """SQL text whose rows are the classes of a relation that break a threshold."""
+    """SQL text of a query for the classes of a relation that violate a threshold."""
     stage = f"audit of {relation}"
     source = _selected(con, relation, stage)
     attributes = bind.bind_audit(policy, columns_of(con, source, stage))
-    # An empty table is found here and not in the query, where a filter of the caller's could hide it.
+    # Checked here, since a filter on the query could hide that the table is empty.
     if not engine.rows(con, templates.render("relation.sql.j2:any_record", relation=source), stage):
         raise SourceError(f"{stage}: the table is empty: there is nothing to audit")
     source = kept_relation(con, source, policy, stage)
@@ -221,7 +197,7 @@ def _violating_classes(con: duckdb.DuckDBPyConnection, relation: str, policy: Au
 
 
 def _selected(con: duckdb.DuckDBPyConnection, relation: str, stage: str) -> str:
-    """Subquery of what a caller wrote to stand after FROM: one SELECT, for all else would be run."""
+    """Subquery of the text that a caller wrote after FROM; raise unless it is one SELECT."""
     query = templates.render("relation.sql.j2:rows", relation=relation)
     try:
         kinds = [statement.type for statement in con.extract_statements(query)]

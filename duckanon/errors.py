@@ -4,17 +4,17 @@
 
     DuckanonError
     ├── PolicyError (also a ValueError)   the policy is wrong: option, role, threshold, type
-    ├── SourceError                       the source query or table cannot be read or is unusable
+    ├── SourceError                       the source query or table cannot be read or used
     ├── InfeasibleError                   no release can reach the thresholds; carries .best
     ├── AuditFailure                      an audited relation violates its policy; carries .report
     ├── StatementError                    the statement cannot be read; carries .line and .column
     ├── ReleaseError                      the release cannot be written, found, exported or dropped
     └── MissingExtra (also an ImportError)  an optional package is not installed
 
-    DuckanonWarning (a UserWarning)       a release is valid, but its owner should know something
+    DuckanonWarning (a UserWarning)       a note on a valid release for its owner
 
-Every message says what is wrong, where, and what to do, on one or two lines. Engine errors keep the
-original exception as ``__cause__`` and name the statement (``.sql``) and the stage (``.stage``).
+Every message says in one or two lines what is wrong, where, and what to do. An error of the engine keeps the
+original exception as ``__cause__``, the statement as ``.sql`` and the stage as ``.stage``.
 """
 
 from __future__ import annotations
@@ -33,26 +33,18 @@ if TYPE_CHECKING:
 
 
 SOURCE_QUERY = "the source query"
-"""Text of a place that is counted from the begin of the query of CREATE, wherever that stands."""
+"""Name of the text in a `Place` that is counted from the begin of the source query of CREATE."""
 
 
 class Place(NamedTuple):
-    """Where in a text something is wrong.
+    """Place of an error in a text."""
 
-    Attributes
-    ----------
-    line, column : int
-        Counted from 1; column is None where it is not known.
-    of : str or None
-        What the text is: the name of a file, ``the source query``; None for the script.
-    """
-
-    line: int
-    column: int | None = None
-    of: str | None = None
+    line: int  # counted from 1
+    column: int | None = None  # counted from 1; None if unknown
+    of: str | None = None  # name of a file, or `SOURCE_QUERY`; None for the script
 
     def __str__(self) -> str:
-        """Return the place as errors end in it."""
+        """Return the place as text for the end of an error."""
         column = "" if self.column is None else f", column {self.column}"
         return f"line {self.line}{column}" + ("" if self.of is None else f" of {self.of}")
 
@@ -63,11 +55,11 @@ class DuckanonError(Exception):
     Attributes
     ----------
     sql : str or None
-        The statement that the engine refused, where an engine error is the cause.
+        Statement that the engine refused, if an error of the engine is the cause.
     stage : str or None
-        The stage of the pipeline in which it happened.
+        Stage of the pipeline with the error.
     places : tuple of Place
-        Where in the script, as far as it is known; the message ends in them.
+        Known places in the script, which end the message.
     """
 
     sql: str | None = None
@@ -98,7 +90,7 @@ class InfeasibleError(DuckanonError):
     Parameters
     ----------
     message : str
-        What is out of reach, and what would be within.
+        The threshold that is out of reach, and a threshold that can be reached.
     best : float
         The best value that can be reached.
     """
@@ -114,7 +106,7 @@ class AuditFailure(DuckanonError):  # noqa: N818 - the name is part of the publi
     Parameters
     ----------
     message : str
-        Which measure is violated and by how many classes.
+        The violated measure and the number of violating classes.
     report : Report
         The full audit.
     """
@@ -151,17 +143,11 @@ class MissingExtra(DuckanonError, ImportError):  # noqa: N818 - the name is part
 
 
 class DuckanonWarning(UserWarning):
-    """A release is valid, but its owner should know something about it."""
+    """A note on a valid release for its owner."""
 
 
 def tell(text: str) -> None:
-    """Warn the user, at the line of the user's program that called us.
-
-    Parameters
-    ----------
-    text : str
-        What its owner should know of a release.
-    """
+    """Warn the owner of a release, at the line of the user's program that called duckanon."""
     level, frame, user = 2, sys._getframe(1), user_frame(sys._getframe(1))
     while frame is not user and frame.f_back is not None:
         level, frame = level + 1, frame.f_back
@@ -169,7 +155,7 @@ def tell(text: str) -> None:
 
 
 def user_frame(frame: FrameType) -> FrameType:
-    """Frame of the user's program that called us, from one of ours."""
+    """Nearest frame of the user's program above a frame of duckanon."""
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_between()):
         frame = frame.f_back
     return frame
@@ -181,8 +167,9 @@ def _folder(module: ModuleType) -> str:
 
 @functools.cache
 def _between() -> tuple[str, ...]:
-    """Files and folders whose lines may stand between the user's line and the warning."""
-    # Errors have a name before the database is loaded: `duckanon --help` takes a third of the time without.
+    """Files and folders whose frames may lie between the user's line and the warning."""
+    # Imported here: this module loads without the database, which makes `duckanon --help` three times as
+    # fast.
     import duckdb
 
     own = os.path.dirname(os.path.abspath(__file__)) + os.sep

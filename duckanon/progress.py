@@ -1,6 +1,6 @@
-"""Progress of long work on a terminal: a line for every running step, gone when the step ends.
+"""Progress of long work on a terminal: a line for every running step, which disappears when the step ends.
 
-That kernels are compiled is told on any stream, since it may take a minute in which nothing else happens.
+Compilation of kernels is reported on any stream, since it may take a minute without other output.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 
 
 SILENT_SECONDS = 3.0
-"""Seconds of compilation that nobody is told of."""
+"""Seconds of compilation after which it is reported."""
 
 
 @dataclass(frozen=True)
 class Step:
     """A running step; `advance` may be called from any thread."""
 
-    line: tuple[Progress, TaskID] | None = None  # where it is shown; None where nothing is
+    line: tuple[Progress, TaskID] | None = None  # line on the terminal; None if progress is not shown
 
     def advance(self, count: int = 1) -> None:
-        """Count more of the step as done, in its unit."""
+        """Add to the done count of the step, in its unit."""
         if self.line is not None:
             progress, task = self.line
             progress.advance(task, count)
 
 
 class _Compiling:
-    """A step of a display while functions are compiled, by one thread at a time."""
+    """Watcher that shows a step while functions are compiled, by one thread at a time."""
 
     def __init__(self, display: Display) -> None:
         self._display = display
@@ -61,7 +61,7 @@ class _Compiling:
 
 
 class _Told:
-    """One line on a stream that shows no steps, when functions have been compiled for `SILENT_SECONDS`."""
+    """Watcher that writes one line to a plain stream after `SILENT_SECONDS` of compilation."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream: TextIO | None = stream
@@ -88,11 +88,9 @@ _display: ContextVar[Display | None] = ContextVar("duckanon_progress", default=N
 
 @contextlib.contextmanager
 def shown(stream: TextIO) -> Iterator[None]:
-    """Show the steps of this thread on a terminal while the work goes on; nothing of it is left afterwards.
-
-    On what is no terminal, or has no cursor movement, one plain line is written when compiling kernels takes
-    some seconds.
-    """
+    """Show the steps of this thread on a terminal during a block, and remove them at its end."""
+    # A stream that is no terminal, or cannot move its cursor, gets one plain line if compiling takes some
+    # seconds.
     display = _display_on(stream)
     if display is None:
         with watched(_Told(stream)):
@@ -108,11 +106,11 @@ def shown(stream: TextIO) -> Iterator[None]:
 
 
 def _display_on(stream: TextIO) -> Display | None:
-    """Return what shows steps on a terminal that moves its cursor, None on another stream."""
-    # rich takes a pipe for a terminal where FORCE_COLOR says so: colour is not what is asked here.
+    """Return the display of a terminal that can move its cursor; None for any other stream."""
+    # With FORCE_COLOR, rich takes even a pipe for a terminal, but colours do not make a cursor.
     if not stream.isatty():
         return None
-    # Not loaded before: a fortieth of a second, and most processes show nothing.
+    # Imported here: it takes a fortieth of a second, and most processes show nothing.
     from rich.console import Console
 
     console = Console(file=stream)
@@ -125,11 +123,9 @@ def _display_on(stream: TextIO) -> Display | None:
 
 @contextlib.contextmanager
 def step(name: str, total: int | None = None, unit: str = "") -> Iterator[Step]:
-    """Show one step of the work, where progress is shown; give what to advance, in worker threads, too.
-
-    Without a total only the elapsed time is shown; the unit is a plural. A microsecond where nothing is
-    shown.
-    """
+    """Show one step of the work during a block; yield the step, which any thread may advance."""
+    # Without a total only the elapsed time is shown. The unit is a plural noun. Cost without a display: a
+    # microsecond.
     display = _display.get()
     if display is None:
         yield _SILENT

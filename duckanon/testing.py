@@ -1,4 +1,4 @@
-"""A check for test suites: `assert_private` audits a table and fails a test where a threshold is violated."""
+"""`assert_private` for test suites: it audits a table and fails the test if a threshold is violated."""
 
 from __future__ import annotations
 
@@ -42,38 +42,38 @@ def assert_private(
     con: Connection | duckdb.DuckDBPyConnection | None = None,
     trust: bool = False,
 ) -> Report:
-    """Report of the audit of a table that keeps its thresholds; an AssertionError where it does not.
+    """Audit a table and return the report; raise an AssertionError if a threshold is violated.
 
     Parameters
     ----------
     table : duckdb.DuckDBPyRelation, str, Path, pandas.DataFrame, polars.DataFrame or pyarrow.Table
-        A relation, read where it is. With `con`, text is the name of a table or view, as in SQL. Without it,
-        text is a file as on the command line: ``file.csv``, ``file.parquet``, ``file.duckdb:table``. Anything
-        with an Arrow C stream is read, too; a pandas index is not a column. Texts of quasi-identifiers in a
-        CSV are kept apart, also where they are one number, as 1 and 1.0 are.
+        A relation is read on its own connection. With `con`, a text is the name of a table or view, as in
+        SQL. Without `con`, a text is a file as on the command line: ``file.csv``, ``file.parquet`` or
+        ``file.duckdb:table``. Any other object with an Arrow C stream is read, too; a pandas index is not a
+        column. Different texts of a quasi-identifier in a CSV stay different, also 1 and 1.0.
     quasi_identifiers, sensitive : str or iterable of str
-        Columns that make the classes, and columns that l and t speak of.
+        Columns that make the equivalence classes, and columns that l and t protect.
     k, l, t : numbers, optional
-        Thresholds, at least one; l and t are one number or one a column.
+        Thresholds, at least one of them; l and t are one number, or numbers by column.
     l_diversity, c, distance, hierarchies, suppressed
-        As in `AuditPolicy`. Tables of hierarchies are looked up where `table` is.
+        As in `AuditPolicy`. Tables of hierarchies are read from the connection of `table`.
     con : Connection or duckdb.DuckDBPyConnection, optional
-        Where a table that is given by name lives.
+        Connection of a table that is given by name.
     trust : bool
-        Whether a view in a ``.duckdb`` file, a program of whoever made it, may run and read other files.
+        Whether a view in a ``.duckdb`` file, a program of the file's maker, may run and read other files.
 
     Returns
     -------
     Report
-        Every measure, for further assertions.
+        All measures, for further assertions.
 
     Raises
     ------
     AssertionError
-        A threshold is violated; its text is the report with the worst classes.
+        A threshold is violated. The text is the report with the worst classes.
     DuckanonError
-        The table is empty or cannot be read, a column does not exist or stands twice, or there is no
-        threshold: a test that checks nothing does not pass.
+        The table is empty or cannot be read, a column does not exist or stands twice, or no threshold is
+        given.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def _audit(
 
 def _audit_relation(relation: duckdb.DuckDBPyRelation, policy: AuditPolicy) -> Report:
     name, reader = "the relation", _OfRelation(relation, engine.workspace())
-    # It has what the engine uses of a connection.
+    # `_OfRelation` has the methods of a connection that the engine calls.
     plain = cast("duckdb.DuckDBPyConnection", reader)
     try:
         again = twice(relation.columns)
@@ -133,7 +133,7 @@ def _audit_relation(relation: duckdb.DuckDBPyRelation, policy: AuditPolicy) -> R
 def _opened(
     table: object, policy: AuditPolicy, *, trust: bool
 ) -> Iterator[tuple[duckdb.DuckDBPyConnection, str, str]]:
-    """Give a connection that sees a file or a table in memory, the relation as SQL text, and its name."""
+    """Yield a connection that sees a file or a table in memory, the relation as SQL text, and its name."""
     if not isinstance(table, str | Path):
         with engine.in_memory() as con:
             register_source(con, arrow_table(table), "assert_private")
@@ -155,11 +155,9 @@ def _opened(
 
 
 class _OfRelation:
-    """A connection that sees a relation under a name: statements run where the relation lives.
+    """Stand-in for the connection of a relation: statements see the relation under a name."""
 
-    A relation does not tell its connection, and a copy by way of Arrow would change types.
-    """
-
+    # A relation does not give its connection, and a copy through Arrow would change types.
     def __init__(self, relation: duckdb.DuckDBPyRelation, name: str) -> None:
         self._relation = relation
         self.name = name

@@ -1,1 +1,1 @@
-"""Every table and worked example of the four papers, published beside measured: ``make reproduce``."""
+"""Every table and worked example of the four papers, published and measured: ``make reproduce``."""

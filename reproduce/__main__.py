@@ -13,7 +13,7 @@ from reproduce.rows import Maker, MissingDataError, Picture, Row, Section
 ROOT = Path(__file__).resolve().parents[1]
 
 PAPERS = ("li", "soria_comas", "kabir", "steered")
-"""One module a paper; each has a tuple `SECTIONS` of functions that measure."""
+"""Modules, one a paper; each has a tuple `SECTIONS` of functions that measure one section."""
 
 HEAD = """\
 # The literature, published beside measured
@@ -26,7 +26,7 @@ left out (`DUCKANON_REFERENCE` names their folder).
 
 
 def main() -> int:
-    """Measure, print, and write unless only some papers were asked for."""
+    """Measure and print; write the page unless only some papers were asked for."""
     parser = argparse.ArgumentParser(prog="python -m reproduce", description=__doc__)
     parser.add_argument("--paper", choices=PAPERS, action="append", help="only this one; writes nothing")
     papers = parser.parse_args().paper
@@ -39,18 +39,7 @@ def main() -> int:
 
 
 def measured(papers: tuple[str, ...] | list[str]) -> Iterator[Section]:
-    """Sections of some papers, printed as they come.
-
-    Parameters
-    ----------
-    papers : sequence of str
-        Names of modules of this package.
-
-    Yields
-    ------
-    Section
-        Those whose data are there.
-    """
+    """Yield the sections of some papers whose data are present, printed one by one."""
     for paper in papers:
         makers: tuple[Maker, ...] = importlib.import_module(f"reproduce.{paper}").SECTIONS
         for maker in makers:
@@ -67,13 +56,7 @@ def measured(papers: tuple[str, ...] | list[str]) -> Iterator[Section]:
 
 
 def write(sections: list[Section]) -> None:
-    """Write the page and its figures.
-
-    Parameters
-    ----------
-    sections : list of Section
-        In the order of the page.
-    """
+    """Write the page and its figures, in the order of the sections."""
     folder = ROOT / "docs" / "figures"
     folder.mkdir(exist_ok=True)
     for picture in (picture for section in sections for picture in section.pictures):

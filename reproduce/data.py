@@ -1,4 +1,4 @@
-"""The reference data sets, read where `DUCKANON_REFERENCE` names their folder."""
+"""The reference data sets in the folder `DUCKANON_REFERENCE`; a MissingDataError if a file is missing."""
 
 from __future__ import annotations
 
@@ -17,23 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @cache
 def columns(name: str) -> dict[str, NDArray[np.str_]]:
-    """Columns of a data set as text.
-
-    Parameters
-    ----------
-    name : {'census', 'tarragona', 'eia'}
-        Which.
-
-    Returns
-    -------
-    dict of ndarray of shape (n,)
-        By column name, in the order of the file.
-
-    Raises
-    ------
-    MissingDataError
-        The file is not there.
-    """
+    """Columns of 'census', 'tarragona' or 'eia' as text, by name in the order of the file."""
     folder = Path(os.environ.get("DUCKANON_REFERENCE") or ROOT.parent / "shared" / "data")
     file = folder / f"{name}.csv"
     if not file.exists():
@@ -44,20 +28,7 @@ def columns(name: str) -> dict[str, NDArray[np.str_]]:
 
 
 def matrix(name: str, names: tuple[str, ...] = ()) -> NDArray[np.float64]:
-    """Columns of a data set as numbers.
-
-    Parameters
-    ----------
-    name : str
-        As in `columns`.
-    names : tuple of str
-        Which columns; all of them if it is empty, and of 'eia' UTILITYID and the ten revenues and sales.
-
-    Returns
-    -------
-    ndarray of shape (n, d), float64
-        In the order of the file.
-    """
+    """Columns of a data set as numbers (n, d); by default all, of 'eia' UTILITYID and the ten numbers."""
     known = columns(name)
     if not names:
         skipped = {"UTILNAME", "STATE", "YEAR", "MONTH"} if name == "eia" else set()

@@ -1,4 +1,4 @@
-"""Kabir et al.: the worked example, Tables VI to VIII row by row, and what the comparison is worth.
+"""Kabir et al.: the worked example, Tables VI to VIII row by row, and the validity of the comparison.
 
 Kabir, Mahmood, Mustafa and Wang, "Microaggregation Sorting Framework for K-Anonymity Statistical Disclosure
 Control in Cloud Computing".

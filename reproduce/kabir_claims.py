@@ -1,4 +1,4 @@
-"""What section VI of Kabir et al. says in words, and Figures 3 to 6, drawn anew."""
+"""Claims of section VI of Kabir et al. in words, and Figures 3 to 6, drawn again."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from reproduce.plots import Panel, chart
 from reproduce.rows import Picture, Row, Section
 
 DRAWN = range(3, 11)
-"""The class sizes of the figures."""
+"""Class sizes of the figures."""
 
 
 def claims() -> Section:
-    """Section VI in words."""
+    """Measure the claims of section VI."""
     return Section(
         PAPER,
         "section VI in words, and Figures 3 to 6",
@@ -39,20 +39,8 @@ def claims() -> Section:
 
 
 def work(n: int, k: int) -> int:
-    """Return the distances that Algorithm 2 computes without a search tree.
-
-    Parameters
-    ----------
-    n : int
-        Records.
-    k : int
-        Smallest class size, 1..n.
-
-    Returns
-    -------
-    int
-        The sum of the records left over all additions to classes; both seeds of a pair are taken first.
-    """
+    """Return the number of distances that Algorithm 2 computes without a search tree, for k in 1..n."""
+    # For each addition to a class, the records left are counted; both seeds of a pair are taken first.
     total, left = 0, n
     while left >= 3 * k:
         total += 2 * sum(left - 2 - added for added in range(k - 1)) - (k - 1) ** 2
@@ -63,7 +51,7 @@ def work(n: int, k: int) -> int:
 
 
 def _lowest() -> tuple[Row, ...]:
-    """Count the cases in which a sort is below all rows that are not of the paper."""
+    """Count the cases in which a sort is below all rows of other papers."""
     statement = "below all other methods (section VI, Tables VI to VIII)"
     rows = []
     for sort in SORTS:
@@ -99,7 +87,7 @@ def _meansort_first() -> tuple[Row, ...]:
 
 
 def _increasing() -> tuple[Row, ...]:
-    """Look where the loss falls as k grows."""
+    """Find the steps at which the loss falls as k grows."""
     rows = []
     for sort in SORTS:
         for name, table in TABLES.items():
@@ -124,7 +112,7 @@ def _falls(line: list[tuple[int, float]]) -> str:
 
 
 def _work_rows() -> tuple[Row, ...]:
-    """Check what is said of run times as far as the work tells."""
+    """Check the claims on run times, as far as the number of distances decides them."""
     sizes = {title: len(points(name, WITH_ID)) for name, title in TITLES.items()}
     works = {title: work(n, 3) for title, n in sizes.items()}
     most, least = max(works, key=works.__getitem__), min(works, key=works.__getitem__)
@@ -169,7 +157,7 @@ def _loss_panel(sort: str, name: str) -> Panel:
 
 
 def _work_panel() -> Panel:
-    """Return the lines of the work."""
+    """Return the lines of the number of distances."""
     unit = work(len(points("eia", WITH_ID)), 3)
     lines = {}
     for name, title in TITLES.items():
@@ -190,5 +178,5 @@ def _others(name: str, k: int) -> list[float]:
 
 
 def _count(place: str, number: int) -> Row:
-    """Return the row of a statement that is to hold in all twelve cases."""
+    """Return the row of a claim about all twelve cases."""
     return Row(place, "12 of 12", f"{number} of 12", number == len(CELLS))

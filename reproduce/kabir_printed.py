@@ -7,16 +7,16 @@ from collections.abc import Mapping
 PAPER = "Kabir et al."
 
 SIZES = (3, 4, 5, 10)
-"""The columns of the tables."""
+"""Values of k, the columns of the tables."""
 
 TABLES: Mapping[str, str] = {"tarragona": "Table VI", "census": "Table VII", "eia": "Table VIII"}
-"""The table of each data set."""
+"""Table by data set."""
 
 TITLES: Mapping[str, str] = {"tarragona": "Tarragona", "census": "Census", "eia": "EIA"}
-"""The data sets as they are written."""
+"""Title by data set."""
 
 SORTS = ("MultiDSort", "Meansort")
-"""The two rows that are the paper's own; all others are quoted."""
+"""The two rows of the paper's own methods; all other rows are quoted."""
 
 PRINTED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "tarragona": {
@@ -66,4 +66,4 @@ PRINTED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "Meansort": ("0.21", "0.31", "0.43", "1.04"),
     },
 }
-"""By data set, then by row, where an empty text is an empty cell."""
+"""Cells by data set and row; an empty text is an empty cell."""

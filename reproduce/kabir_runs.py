@@ -1,4 +1,4 @@
-"""The methods of Tables VI to VIII, on the scale and the columns with which their rows come out."""
+"""The methods of Tables VI to VIII, with the scale and the columns that give the printed rows."""
 
 from __future__ import annotations
 
@@ -33,23 +33,11 @@ WITH_MONTH = ("MONTH", *TEN)
 
 @dataclass(frozen=True)
 class Run:
-    """How the figures of a row are computed.
+    """Method, scale, columns and options that compute a row."""
 
-    Attributes
-    ----------
-    method : str
-        A name of `duckanon.methods`, or M-d, which has none.
-    scale : Scale
-        Scale of distances and of the loss.
-    eia : tuple of str
-        Columns of EIA; of the other data sets all 13 are used.
-    options : mapping
-        Options of the method.
-    """
-
-    method: str
-    scale: Scale = "zscore"
-    eia: tuple[str, ...] = WITH_ID
+    method: str  # a name of `duckanon.methods`, or M-d
+    scale: Scale = "zscore"  # of distances and of the loss
+    eia: tuple[str, ...] = WITH_ID  # columns of EIA; the other data sets use all 13
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -75,62 +63,19 @@ RUNS: Mapping[str, Run] = {
 
 @cache
 def points(name: str, eia: tuple[str, ...]) -> NDArray[np.float64]:
-    """Return a data set as it is.
-
-    Parameters
-    ----------
-    name : {'tarragona', 'census', 'eia'}
-        Which.
-    eia : tuple of str
-        Its columns if it is EIA.
-
-    Returns
-    -------
-    ndarray of shape (n, d), float64
-        Shared: not to be changed.
-    """
+    """Return a data set (n, d), of 'eia' these columns; the array is shared and must not be changed."""
     return matrix(name, eia if name == "eia" else ())
 
 
 def loss(name: str, row: str, k: int) -> float:
-    """Return the information loss of a row of the tables.
-
-    Parameters
-    ----------
-    name : {'tarragona', 'census', 'eia'}
-        Data set.
-    row : str
-        A name of `RUNS`.
-    k : int
-        Smallest class size.
-
-    Returns
-    -------
-    float
-        Percent.
-    """
+    """Return the information loss, in per cent, of a row of `RUNS` on a data set."""
     run = RUNS[row]
     return loss_on(name, row, k, run.scale, run.eia)
 
 
 @cache
 def loss_on(name: str, row: str, k: int, scale: Scale, eia: tuple[str, ...] = WITH_ID) -> float:
-    """Return the information loss of a method of the tables on another scale.
-
-    Parameters
-    ----------
-    name, row, k
-        As `loss`.
-    scale : Scale
-        Scale of distances and of the loss.
-    eia : tuple of str
-        Columns of EIA.
-
-    Returns
-    -------
-    float
-        Percent.
-    """
+    """Return the information loss, in per cent, of a row on another scale and with other columns of EIA."""
     table, run = points(name, eia), RUNS[row]
     labels = partition(table, k, run.method, scale=scale, **run.options)
     return information_loss(table, labels, scale)

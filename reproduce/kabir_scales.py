@@ -1,4 +1,4 @@
-"""The two sorts of Kabir et al. on equal terms: the same data and scale as the method beside them."""
+"""The two sorts of Kabir et al. on the same data and scale as the methods that they are compared with."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMES: dict[Scale, str] = {"none": "raw", "zscore": "z-scored", "minmax": "min-m
 
 
 def on_raw_data() -> Section:
-    """The printed scale of the two sorts."""
+    """Measure on the scale that the printed figures of the two sorts have."""
     return Section(
         PAPER,
         "the two sorts and MDAV-1 on raw data",
@@ -36,7 +36,7 @@ def on_raw_data() -> Section:
 
 
 def on_zscored_data() -> Section:
-    """The scale of the other rows."""
+    """Measure on the scale of the other rows."""
     return Section(
         PAPER,
         "the two sorts and MDAV-1 on z-scored data",
@@ -48,7 +48,7 @@ def on_zscored_data() -> Section:
 
 
 def on_minmax_data() -> Section:
-    """The scale of section V-A."""
+    """Measure on the scale of section V-A."""
     return Section(
         PAPER,
         "the two sorts and MDAV-1 on data between 0 and 1",
@@ -60,7 +60,7 @@ def on_minmax_data() -> Section:
 
 
 def lower_bound() -> Section:
-    """What no partition can undercut."""
+    """Compare the printed figures with a lower bound of all partitions."""
     rows = tuple(_bound_row(sort, name, k) for sort in SORTS for name, k in CELLS)
     return Section(
         PAPER,
@@ -81,74 +81,32 @@ def lower_bound() -> Section:
 
 @cache
 def bound(name: str, k: int, scale: Scale) -> float:
-    """Return what `least_loss` gives for a data set.
-
-    Parameters
-    ----------
-    name : {'tarragona', 'census', 'eia'}
-        Data set; of EIA the lower bound of two sets of columns counts.
-    k : int
-        Smallest class size, at least 2.
-    scale : Scale
-        Scale of the loss.
-
-    Returns
-    -------
-    float
-        Percent.
-    """
+    """Return `least_loss` of a data set on a scale; of EIA the lower bound of both sets of columns."""
     columns = (WITH_ID, WITH_MONTH) if name == "eia" else (WITH_ID,)
     return min(least_loss(scaled(points(name, eia), scale), k) for eia in columns)
 
 
 def least_loss(table: NDArray[np.float64], k: int) -> float:
-    """Return a percentage that the information loss of no partition of a table undercuts.
-
-    Parameters
-    ----------
-    table : ndarray of shape (n, d), float64
-        Not all records are equal.
-    k : int
-        Smallest class size, at least 2.
-
-    Returns
-    -------
-    float
-        100 times the sum over all records of 1/2k times their k - 1 smallest squared distances, over SST.
-    """
-    # The nearest is the record itself, or an equal one, at 0 either way.
+    """Return a lower bound (per cent) of the loss of any partition of a table (n, d), k >= 2."""
+    # 100 / SST times the sum over all records of 1 / 2k times their k - 1 smallest squared distances.
+    # The nearest record has distance 0: it is the record itself or an equal one.
     others = nearest(table, table, np.arange(2, k + 1), parallel=True)
     squares = np.square(table[others] - table[:, None])
     return 100.0 * float(np.sum(squares)) / (2 * k) / sst(table)
 
 
 def wins(sort: str, scale: Scale, eia: tuple[str, ...], other: str = "MDAV-1") -> int:
-    """Return in how many of the twelve cases a sort loses less than another method on the same data.
-
-    Parameters
-    ----------
-    sort, other : str
-        Rows of the tables.
-    scale : Scale
-        Scale of both.
-    eia : tuple of str
-        Columns of EIA, for both.
-
-    Returns
-    -------
-    int
-        0..12.
-    """
+    """Return the number of the twelve cases in which a sort loses less than another row on the same data."""
     return sum(loss_on(name, sort, k, scale, eia) < loss_on(name, other, k, scale, eia) for name, k in CELLS)
 
 
 def _wins(scale: Scale, eia: tuple[str, ...]) -> list[int]:
-    """Return the cases of MultiDSort, of MultiDSort sorted anew, and of Meansort."""
+    """Return the number of wins of MultiDSort, of MultiDSort sorted again, and of Meansort."""
     return [wins(sort, scale, eia) for sort in ("MultiDSort", "MultiDSort, sorted anew", "Meansort")]
 
 
 def _tally(scale: Scale, eia: tuple[str, ...]) -> str:
-    """Say how often the sorts lose less than MDAV-1."""
+    """Return a text on how often the sorts lose less than MDAV-1."""
     multi, anew, mean = _wins(scale, eia)
     return (
         f"MultiDSort loses less than MDAV-1 in {multi} of 12 cases (in {anew} if it sorts anew for every "
@@ -157,7 +115,7 @@ def _tally(scale: Scale, eia: tuple[str, ...]) -> str:
 
 
 def _printed(scale: Scale, eia: tuple[str, ...]) -> int:
-    """Return how many of the 24 printed figures of the sorts come out on a scale."""
+    """Return the number of the 24 printed figures of the sorts that a scale reproduces."""
     return sum(
         row("", PRINTED[name][sort][SIZES.index(k)], loss_on(name, sort, k, scale, eia)).match
         for sort in SORTS
@@ -166,7 +124,7 @@ def _printed(scale: Scale, eia: tuple[str, ...]) -> int:
 
 
 def _share(name: str) -> str:
-    """Return the share of the three columns of largest variance in SST, raw data."""
+    """Return the share of the three columns of largest variance in SST on raw data."""
     variances = np.sort(points(name, WITH_MONTH).var(axis=0))
     return f"{100 * variances[-3:].sum() / variances.sum():.0f} %"
 
@@ -209,7 +167,7 @@ def _bound_row(sort: str, name: str, k: int) -> Row:
 
 
 def _below(published: str, least: float) -> bool:
-    """Tell whether no number that is rounded to the published one keeps the bound."""
+    """Tell whether every number that rounds to the published one is below the bound."""
     return least > float(published) and not row("", published, least).match
 
 

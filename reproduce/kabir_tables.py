@@ -1,4 +1,4 @@
-"""Tables VI to VIII of Kabir et al., every printed figure."""
+"""Tables VI to VIII of Kabir et al. with every printed figure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from reproduce.kabir_runs import TEN, loss, loss_on
 from reproduce.rows import Row, Section, row
 
 COPIED_MIN_DIGITS = 6
-"""From this many digits after the point on, two numbers that differ in one digit hardly do so by chance."""
+"""Least number of decimals for which two numbers that differ in one digit suggest a misprint."""
 
 SCALES = (
     "Information loss, 100 SSE / SST. All rows but the last two are quoted from other papers and are on "
@@ -73,7 +73,7 @@ def _row(name: str, method: str, k: int, published: str) -> Row:
 
 
 def _digits(published: str, measured: float) -> str:
-    """Say what the digits of two unequal figures tell, if anything."""
+    """Return what the digits of two unequal figures suggest, if anything."""
     digits = len(published.partition(".")[2])
     text = f"{measured:.{digits}f}"
     different = sum(a != b for a, b in zip(text, published, strict=False)) + abs(len(text) - len(published))

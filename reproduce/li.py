@@ -40,10 +40,10 @@ DISEASE = (
 """Table 3: disease of the records 1 to 9."""
 
 BY_THREE = (0, 0, 0, 1, 1, 1, 2, 2, 2)
-"""Classes of Tables 2 and 4: records 1 to 3, 4 to 6, 7 to 9."""
+"""Classes of Tables 2 and 4: records 1 to 3, 4 to 6 and 7 to 9."""
 
 TABLE_5 = (0, 2, 0, 1, 1, 1, 2, 0, 2)
-"""Classes of Table 5: records 1, 3, 8; 4, 5, 6; 2, 7, 9."""
+"""Classes of Table 5: records 1, 3, 8, then 4, 5, 6, then 2, 7, 9."""
 
 FIGURE_1 = {
     "flu": ("respiratory infection", "respiratory and circulatory"),
@@ -63,11 +63,11 @@ FLOW = ((5, 11), (5, 10), (5, 9), (4, 8), (4, 7), (4, 6), (3, 5), (3, 4))
 """Footnote 4: pairs between which a ninth of the mass is moved."""
 
 UNIFORM = tuple(sorted(set(DISEASE)))
-"""The overall distribution in which each of the six diseases counts once."""
+"""Distribution of the whole table if each of the six diseases counts once."""
 
 
 def disease_paths(diseases: tuple[str, ...]) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    """Return the tree node of each distinct disease, ascending, on the four levels of Figure 1."""
+    """Return the tree nodes of each distinct disease, ascending, on the four levels of Figure 1."""
     nodes = np.array([(leaf, *FIGURE_1[leaf], "disease") for leaf in sorted(set(diseases))]).T
     return np.stack([np.unique(level, return_inverse=True)[1] for level in nodes], axis=1).astype(np.int64)
 
@@ -103,7 +103,7 @@ def diversity_examples() -> Section:
 
 
 def _skewness() -> list[Row]:
-    """Return Example 2 and the skewness attack: 10000 tests, of which 1 % are positive."""
+    """Return the rows of Example 2 and the skewness attack: 10000 tests, 1 % of them positive."""
     tests = np.repeat([1, 0], [100, 9900])
     # Classes of 50 records: half positive, 49 and 1, 1 and 49.
     labels = np.repeat([0, 1, 2], 50)
@@ -198,10 +198,8 @@ def limits_of_emd() -> Section:
 
 
 def _distance(one: str, other: str, printed: str) -> Row:
-    """Return the row of the ground distance of two diseases.
-
-    Of two equally frequent values half of the mass has to move to make one of them alone.
-    """
+    """Return the row of the ground distance of two diseases."""
+    # The EMD is half of it: from two equally frequent values to one of them, half of the mass moves.
     pair = (one.lower(), other.lower())
     far = 2.0 * emd([0, 1], pair, "hierarchical", paths=disease_paths(pair))[0]
     match = abs(far - Fraction(printed)) < 1e-12
@@ -242,4 +240,4 @@ SECTIONS: tuple[Maker, ...] = (
     diversity_examples, salary_examples, disease_examples, limits_of_emd, adult_attributes,
     similarity_attack_on_adult, full_domain, own_classes,
 )  # fmt: skip
-"""One maker a section."""
+"""Functions that measure one section each."""

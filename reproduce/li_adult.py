@@ -1,4 +1,4 @@
-"""Section 6 of Li et al.: the Adult data, the similarity attack, cost and quality of five measures."""
+"""Section 6 of Li et al.: the Adult data, the similarity attack, and cost and quality of five measures."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from reproduce.rows import Picture, Row, Section, row
 PAPER = "Li 2007"
 
 SIZES = (2, 4, 6, 8, 10)
-"""Values of k and l of the figures; the text does not give those of the paper."""
+"""Values of k and l in our figures; the text of the paper does not give its values."""
 
 TIE = Decimal("1e-8")
-"""How much less than l is asked of an entropy, relatively.
+"""Relative margin by which the l of an entropy is lowered.
 
-The kernels ask for log l and a margin, since logarithms are rounded. One of the nodes has a class with 4, 1,
-1, 1 and 1 records of its occupations, whose entropy is log 4: enough by the definition.
+The kernels ask for log l plus a margin, since logarithms are rounded. One node has a class with 4, 1, 1, 1
+and 1 records of its occupations. Its entropy is exactly log 4, which the definition accepts for l = 4.
 """
 
 FIGURE_2 = (
@@ -56,11 +56,11 @@ FIGURE_2 = (
     ("Occupation", "occupation", "14", "3"),
     ("Salary", "salary-class", "2", "2"),
 )
-"""Attribute, column, number of values and height, as printed."""
+"""Attribute, column, number of values and height of its hierarchy, as printed."""
 
 
 class Compared(NamedTuple):
-    """A privacy measure of section 6: its name, what a node must keep, and the options of a policy."""
+    """A privacy measure of section 6: its name, the criteria of a node, and the options of a policy."""
 
     name: str
     criteria: Callable[[int], Criteria]
@@ -68,7 +68,7 @@ class Compared(NamedTuple):
 
 
 def entropy_diverse(l: int) -> Criteria:  # noqa: E741 - l-diversity has this name everywhere
-    """Return entropy l-diversity, as the paper defines it: at least log l."""
+    """Return entropy l-diversity as the paper defines it: an entropy of at least log l."""
     return Criteria(1, [Threshold(occupations(), l=l * (1 - TIE), l_kind="entropy")])
 
 
@@ -115,7 +115,7 @@ def adult_attributes() -> Section:
 
 
 def similarity_attack_on_adult() -> Section:
-    """The minimal tables of section 6 that a similarity attack succeeds on."""
+    """The minimal tables of section 6 for which a similarity attack succeeds."""
     nodes = prod(one.height + 1 for one in adult_rows().quasi)
     rows = []
     for place, criteria, printed in (
@@ -141,22 +141,22 @@ def similarity_attack_on_adult() -> Section:
 
 
 def minimal(criteria: Criteria) -> list[Levels]:
-    """Return the minimal nodes of Adult, as the project's search finds them."""
+    """Return the minimal nodes of Adult that our search finds."""
     found = minimal_nodes(adult_rows(), criteria)
-    # Only a search that may not make all checks ends without them.
+    # The search returns None only if its number of checks is limited.
     assert found is not None
     return found
 
 
 def keeping(criteria: Criteria) -> NDArray[np.bool_]:
-    """Tell of each node of Adult, by its levels, whether it keeps the criteria."""
+    """Return for each node of Adult, by its levels, whether it keeps the criteria."""
     found = keeping_nodes(adult_rows(), criteria)
     assert found is not None
     return found
 
 
 def best_of_minimal(criteria: Criteria) -> Quality:
-    """Return the least of each measure of quality among the minimal nodes."""
+    """Return the least value of each quality measure among the minimal nodes."""
     found = [quality_of(node) for node in minimal(criteria)]
     return Quality(min(one.discernibility for one in found), min(one.average for one in found))
 
@@ -186,7 +186,7 @@ def full_domain() -> Section:
 
 
 def own_classes() -> Section:
-    """Figure 4 with the classes that the pipeline makes."""
+    """Figure 4 with the classes of our pipeline."""
     quality = {each.name: {k: of_pipeline(each.options(k)) for k in SIZES} for each in COMPARED}
     title = "Figure 4 with the classes of duckanon.anonymize in place of full-domain generalization"
     return Section(
@@ -199,12 +199,12 @@ def own_classes() -> Section:
 
 
 def of_pipeline(options: dict[str, Any]) -> Quality:
-    """Return the quality of a release of Adult, unrefined."""
+    """Return the quality of an unrefined release of Adult."""
     policy = duckanon.Policy(
         quasi_identifiers=QUASI_IDENTIFIERS, sensitive="occupation", insensitive="*", refine=False, **options
     )
     with duckanon.connect() as con, warnings.catch_warnings():
-        # That thresholds cost the data is what is measured here.
+        # The warning that thresholds cost quality is expected here.
         warnings.simplefilter("ignore", duckanon.DuckanonWarning)
         con.duckdb.register("adult", _arrow())
         leaves, groups, roots = (list(level) for level in zip(*table("hierarchy_occupation"), strict=True))
@@ -232,7 +232,7 @@ def _panels(quality: dict[str, dict[int, Quality]]) -> list[Panel]:
 
 
 def _claims(quality: dict[str, dict[int, Quality]], work: Lines | None = None) -> tuple[Row, ...]:
-    """Return what section 6 says of Figures 3 and 4 in words, with the average group size."""
+    """Return the claims of section 6 on Figures 3 and 4, with the average group size."""
     sizes = {name: [each[k].average for k in SIZES] for name, each in quality.items()}
     plain, entropy, others = sizes["k-anonymity"], sizes["entropy l"], [n for n in sizes if n != "entropy l"]
     worse = [k for place, k in enumerate(SIZES) if entropy[place] >= max(sizes[n][place] for n in others)]

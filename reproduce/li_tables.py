@@ -1,4 +1,4 @@
-"""The tables of section 6 of Li et al.: Adult coded for full-domain generalization, and what a node has."""
+"""Tables of section 6 of Li et al.: Adult coded for full-domain generalization, and figures of its nodes."""
 
 from __future__ import annotations
 
@@ -18,34 +18,26 @@ QUASI_IDENTIFIERS = ("age", "workclass", "education", "native-country", "marital
 """Columns of the file in the order of Figure 2."""
 
 FEW_OCCUPATIONS = 7
-"""Half of the 14 occupations."""
+"""Half of the number of occupations, 14."""
 
 
 class Quality(NamedTuple):
-    """Both measures of data quality of Figure 4."""
+    """The two measures of data quality in Figure 4."""
 
     discernibility: float
     average: float
 
 
 class Exposed(NamedTuple):
-    """What the equivalence classes of a node tell of occupations.
+    """Numbers of records of a node whose class reveals something about their occupation."""
 
-    Attributes
-    ----------
-    revealed : int
-        Records in classes whose occupations all belong to one group.
-    few : int
-        Records in classes with at most `FEW_OCCUPATIONS` occupations.
-    """
-
-    revealed: int
-    few: int
+    revealed: int  # in classes whose occupations all belong to one group
+    few: int  # in classes with at most `FEW_OCCUPATIONS` occupations
 
 
 def table(name: str) -> list[list[str]]:
-    """Return the rows of a file of the Adult folder, its first row first."""
-    # `columns` splits at commas, of which there are none: the fields stand between semicolons.
+    """Return the rows of a file of the Adult folder, with its first row."""
+    # The fields are separated by semicolons; `columns` splits at commas, and the file has none.
     ((first, rows),) = data.columns(f"adult/{name}").items()
     return [text.split(";") for text in (first, *rows.tolist())]
 
@@ -59,7 +51,7 @@ def adult() -> dict[str, NDArray[np.str_]]:
 
 @cache
 def generalized(column: str) -> Generalized:
-    """Return what the hierarchy of a column has above its values, which are in ascending order."""
+    """Return the levels of the hierarchy of a column above its values, which are in ascending order."""
     tree = np.array(table(f"hierarchy_{column}"))
     line = {value: place for place, value in enumerate(tree[:, 0].tolist())}
     lines = [line[value] for value in np.unique(adult()[column]).tolist()]
@@ -102,7 +94,7 @@ def quality_of(levels: Levels) -> Quality:
 
 
 def exposed(levels: Levels) -> Exposed:
-    """Return how many records of a node are subject to a similarity attack."""
+    """Return the numbers of records of a node that a similarity attack exposes."""
     classes = rolled_up(adult_rows(), classes_at(adult_rows(), levels))
     (values,) = classes.sensitive
     group, first = generalized("occupation").nodes[1][values.codes], values.starts[:-1]
@@ -112,24 +104,12 @@ def exposed(levels: Levels) -> Exposed:
 
 
 def checked(keeping: NDArray[np.bool_], attributes: int) -> int:
-    """Return how many tables Incognito checks.
-
-    LeFevre, DeWitt and Ramakrishnan, SIGMOD 2005: for each set of attributes, small sets first, the tables
-    all of whose projections to fewer attributes satisfy, from specific to general; one that generalizes a
-    satisfying table is not checked. An attribute that is left out is one at the top of its hierarchy.
-
-    Parameters
-    ----------
-    keeping : ndarray of bool
-        By the level of each attribute, whether the node satisfies the measure, which is monotone.
-    attributes : int
-        How many of them are quasi-identifiers: the first ones.
-
-    Returns
-    -------
-    int
-        Of all sets of these attributes together.
-    """
+    """Return how many tables Incognito checks for a monotone measure, over all subsets of the attributes."""
+    # Incognito (LeFevre, DeWitt and Ramakrishnan, SIGMOD 2005) takes sets of attributes in the order of their
+    # size. For each set it checks, from specific to general, the tables whose projections to fewer attributes
+    # all satisfy the measure. A table that generalizes a satisfying table is not checked. `keeping` tells by
+    # the level of each attribute whether the node satisfies the measure; an attribute at the top of its
+    # hierarchy is one that is left out.
     number = 0
     for size in range(1, attributes + 1):
         for chosen in combinations(range(attributes), size):
@@ -139,7 +119,7 @@ def checked(keeping: NDArray[np.bool_], attributes: int) -> int:
 
 
 def _are_checked(tables: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Tell which tables no projection rules out and no specialization vouches for, given which satisfy."""
+    """Tell which tables are checked: no projection rules them out, and no specialization satisfies."""
     found = np.ones_like(tables)
     for axis in range(tables.ndim):
         if tables.ndim > 1:

@@ -1,4 +1,4 @@
-"""Line charts as SVG texts that are the same on every run."""
+"""Line charts as SVG texts that are equal on every run."""
 
 from __future__ import annotations
 
@@ -10,49 +10,26 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 Lines = Mapping[str, Sequence[tuple[float, float]]]
-"""Points (x, y) of each line by its name."""
+"""Points (x, y) of each line, by name of the line."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One of several charts side by side.
+    """One of several charts side by side."""
 
-    Attributes
-    ----------
-    title : str
-        Above the chart.
-    x, y : str
-        What the axes show, with unit.
-    lines : Lines
-        At most ten.
-    log : bool
-        Whether y is logarithmic.
-    """
-
-    title: str
-    x: str
+    title: str  # above the chart
+    x: str  # label of the axis, with unit
     y: str
-    lines: Lines
-    log: bool = False
+    lines: Lines  # at most ten
+    log: bool = False  # whether y is logarithmic
 
 
 def chart(panels: Sequence[Panel]) -> str:
-    """Panels side by side, at most three a row.
-
-    Parameters
-    ----------
-    panels : sequence of Panel
-        At least one.
-
-    Returns
-    -------
-    str
-        An SVG document; equal panels give equal text.
-    """
+    """SVG document with at least one panel, three panels a row; equal panels give equal text."""
     across = min(3, len(panels))
     down = -(-len(panels) // across)
     written = io.StringIO()
-    # Texts stay texts, and neither names nor a date differ from run to run.
+    # Texts are written as text; names are the same in every run, and there is no date.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "duckanon"}):
         figure = Figure(figsize=(4.2 * across, 3.4 * down), layout="constrained")
         for number, panel in enumerate(panels):

@@ -19,4 +19,4 @@ SECTIONS: tuple[Maker, ...] = (
     figure_6,
     figure_7,
 )
-"""In the order of the paper."""
+"""Functions that measure one section each, in the order of the paper."""

@@ -1,4 +1,4 @@
-"""Soria-Comas et al. 2015, section 7: Propositions 1 and 2, Eq. 1 to 4, and what Figures 1 to 4 depict."""
+"""Soria-Comas et al. 2015, section 7: Propositions 1 and 2, Eq. 1 to 4, and the content of Figures 1 to 4."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from reproduce.soria_comas_runs import (
 
 N = 1080
 PROPOSITION_2_SIZES = tuple(range(2, 61))
-"""Class sizes for which the bound of Proposition 2 is held against the Census data."""
+"""Class sizes for which the bound of Proposition 2 is compared with the Census data."""
 
 DRAWS = 400
 
 SEVEN = (5.0, -30.0, 0.0, 5.1, -30.1, -30.2, 0.1)
-"""Quasi-identifier of the sensitive values 1 to 7: the class of 1 and 4 takes the lowest of both subsets."""
+"""Quasi-identifiers of the sensitive values 1 to 7, for which one class holds the values 1 and 4."""
 
 
 def proposition_1() -> Section:
-    """Hold Eq. 1 against the least EMD of all classes of some small tables."""
+    """Compare Eq. 1 with the least EMD of all classes of some small tables."""
     reading = (
         "Values 1..n without ties; every class of k values is tried, so the least EMD is exact. The median "
         "construction of Figure 1 reaches Eq. 1 where n/k is odd. Where n/k is even it does not: no record "
@@ -54,7 +54,7 @@ def proposition_1() -> Section:
 
 
 def proposition_2() -> Section:
-    """Hold Eq. 2 against Algorithm 3, with and without equal values."""
+    """Compare Eq. 2 with Algorithm 3, with and without equal values."""
     over, ratio = remainders(DRAWS)
     reading = (
         "Eq. 2 is exact without ties where k divides n (all classes of small tables, Figure 2). On the "
@@ -81,7 +81,7 @@ def proposition_2() -> Section:
 
 
 def cluster_sizes() -> Section:
-    """Compute Eq. 3 and 4, and look at the classes that Figures 3 and 4 depict."""
+    """Compute Eq. 3 and 4, and count the classes that Figures 3 and 4 show."""
     reading = (
         "Eq. 3, then Eq. 4, for 1080 records and k = 2 against the sizes of Table 3. At t = 0.01 Eq. 3 gives "
         "48, which leaves 24 records for 22 classes, and Eq. 4 makes it 49. Eq. 4 has a floor in the text "
@@ -111,50 +111,18 @@ def cluster_sizes() -> Section:
 
 
 def eq_1(n: int, k: int) -> float:
-    """Return the lower bound of Proposition 1.
-
-    Parameters
-    ----------
-    n, k : int
-        Records of the table and of a class.
-
-    Returns
-    -------
-    float
-        An EMD.
-    """
+    """Return the lower bound of Proposition 1, an EMD, for n records and classes of k."""
     return (n + k) * (n - k) / (4 * n * (n - 1) * k)
 
 
 def eq_2(n: int, k: int) -> float:
-    """Return the upper bound of Proposition 2.
-
-    Parameters
-    ----------
-    n, k : int
-        As in `eq_1`.
-
-    Returns
-    -------
-    float
-        An EMD.
-    """
+    """Return the upper bound of Proposition 2, an EMD, for n records and classes of k."""
     return (n - k) / (2 * (n - 1) * k)
 
 
 def remainders(draws: int) -> tuple[int, float]:
-    """Run Algorithm 3 on random tables whose size is no multiple of the class size.
-
-    Parameters
-    ----------
-    draws : int
-        Number of tables.
-
-    Returns
-    -------
-    tuple of int and float
-        In how many an EMD exceeds t, and the greatest EMD as a share of t.
-    """
+    """Run Algorithm 3 on random tables whose size is no multiple of the class size."""
+    # Returns the number of tables, of `draws`, in which an EMD exceeds t, and the largest EMD divided by t.
     random, over, greatest, made = np.random.default_rng(2015), 0, 0.0, 0
     while made < draws:
         n, t = int(random.integers(40, 301)), f"{random.uniform(0.02, 0.25):.4f}"
@@ -201,7 +169,7 @@ def _name(column: str, by_rank: bool) -> str:
 
 
 def _bounded(column: str, by_rank: bool) -> Row:
-    """Count the k for which Algorithm 3 stays within Eq. 2; at t = 1 its class size is k, raised by Eq. 4."""
+    """Count the k for which Algorithm 3 stays within Eq. 2; t = 1 gives classes of k, raised by Eq. 4."""
     codes = sensitive(column, by_rank=by_rank)
     within = [
         maximum_emd(classes(3, column, k, "1", by_rank=by_rank), codes) <= eq_2(N, class_size(N, k, "1"))

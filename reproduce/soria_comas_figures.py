@@ -19,7 +19,7 @@ T = ("0.02", "0.05", "0.09", "0.13", "0.17", "0.21", "0.25")
 T_OF_FIGURE_7 = ("0.05", "0.13", "0.25")
 K_OF_FIGURE_7 = tuple(range(2, 31))
 K_NOT_DIVIDING = (7, 11, 19)
-"""k that do not divide 1080 between two that do."""
+"""Values of k that do not divide 1080, each between two values that do."""
 
 Place = tuple[int, str]
 """k and t."""
@@ -27,11 +27,11 @@ Place = tuple[int, str]
 SSE = "normalised SSE (Eq. 5)"
 
 SEVEN_COLUMNS = ("UTILITYID", "RESREVENUE", "RESSALES", "COMREVENUE", "COMSALES", "INDREVENUE", "INDSALES")
-"""Seven quasi-identifiers, as many as those of the Patient Discharge data; TOTREVENUE is sensitive."""
+"""Quasi-identifiers of EIA, seven as in the Patient Discharge data; TOTREVENUE is sensitive."""
 
 
 def figure_5() -> Section:
-    """Time the three algorithms on another table than the paper's."""
+    """Time the three algorithms, on another table than in the paper."""
     seconds = run_times(T)
     reading = (
         "The Patient Discharge data of 2010 (23435 records left, seven quasi-identifiers) could not be "
@@ -56,7 +56,7 @@ def figure_5() -> Section:
 
 
 def figure_6() -> Section:
-    """Measure the utility over t for k = 2."""
+    """Measure the utility by t for k = 2."""
     one = normalized_sse(quasi_identifiers(), [0] * len(quasi_identifiers()))
     reading = (
         "Eq. 5 with the range of an attribute as the norm, over the two quasi-identifiers (the sensitive "
@@ -81,7 +81,7 @@ def figure_6() -> Section:
 
 
 def figure_7() -> Section:
-    """Measure the utility over k and t for MCD."""
+    """Measure the utility by k and t for MCD."""
     column = SENSITIVE["MCD"]
     loss = {
         a: {(k, t): utility(a, column, k, t) for k in K_OF_FIGURE_7 for t in T_OF_FIGURE_7} for a in METHODS
@@ -104,18 +104,7 @@ def figure_7() -> Section:
 
 
 def run_times(steps: Sequence[str]) -> dict[int, dict[str, float]]:
-    """Time the three algorithms on EIA for k = 2.
-
-    Parameters
-    ----------
-    steps : sequence of str
-        Values of t.
-
-    Returns
-    -------
-    dict of dict of float
-        Processor seconds by algorithm and t; all is compiled before.
-    """
+    """Return the CPU seconds of the algorithms on EIA, k = 2, by algorithm and t, without compilation."""
     points, values = matrix("eia", SEVEN_COLUMNS), matrix("eia", ("TOTREVENUE",))[:, 0]
     for method in METHODS.values():
         partition(points[:100], 2, method, sensitive=values[:100], t="0.05")
@@ -128,18 +117,7 @@ def run_times(steps: Sequence[str]) -> dict[int, dict[str, float]]:
 
 @cache
 def utility(algorithm: int, column: str, k: int, t: str, partner: str = "nearest") -> float:
-    """Return the normalised SSE of an algorithm on the Census data.
-
-    Parameters
-    ----------
-    algorithm, column, k, t, partner
-        As in `soria_comas_runs.classes`.
-
-    Returns
-    -------
-    float
-        Eq. 5.
-    """
+    """Return the normalised SSE (Eq. 5) of an algorithm on Census, see `soria_comas_runs.classes`."""
     return normalized_sse(quasi_identifiers(), classes(algorithm, column, k, t, partner=partner))
 
 
@@ -150,7 +128,7 @@ def _timed(work: Callable[[], object]) -> float:
 
 
 def _all(place: str, published: str, cases: Sequence[bool], steps: Sequence[str], remark: str = "") -> Row:
-    """Compare a claim for every t with the t at which it holds."""
+    """Compare a claim about every t with the values of t for which it holds."""
     failing = ", ".join(t for t, holds in zip(steps, cases, strict=True) if not holds)
     told = "; ".join(text for text in (f"not at t = {failing}" if failing else "", remark) if text)
     return Row(place, published, counted(cases), all(cases), told)
@@ -199,7 +177,7 @@ def _growth(growth: dict[int, float]) -> Row:
 
 
 def _above_third(loss: dict[int, dict[Place, float]]) -> Row:
-    """Compare Algorithms 1 and 2 with Algorithm 3, which nothing merges, at every k and t."""
+    """Compare Algorithms 1 and 2 with Algorithm 3, which merges no classes, at every k and t."""
     higher = {a: [loss[a][place] > loss[3][place] for place in loss[3]] for a in (1, 2)}
     column = SENSITIVE["MCD"]
     far = [utility(a, column, *place, "farthest") > loss[3][place] for a in (1, 2) for place in loss[3]]

@@ -62,40 +62,17 @@ HCD 30 49/49 30/30 30/30 30/30 30/30 30/30 30/30
 
 
 class Cell(NamedTuple):
-    """A cell of Table 1, 2 or 3.
+    """A cell of Table 1, 2 or 3."""
 
-    Attributes
-    ----------
-    k : int
-        Its line.
-    t : str
-        Its column.
-    data : {'MCD', 'HCD'}
-        Its half of the column.
-    smallest, average : str
-        The class sizes as printed.
-    """
-
-    k: int
-    t: str
-    data: str
-    smallest: str
-    average: str
+    k: int  # its line
+    t: str  # its column
+    data: str  # 'MCD' or 'HCD', its half of the column
+    smallest: str  # class size as printed
+    average: str  # class size as printed
 
 
 def cells(table: str) -> Iterator[Cell]:
-    """Yield the cells of a table.
-
-    Parameters
-    ----------
-    table : str
-        `TABLE_1`, `TABLE_2` or `TABLE_3`.
-
-    Yields
-    ------
-    Cell
-        98 of them: all of MCD, then all of HCD, line by line.
-    """
+    """Yield the 98 cells of `TABLE_1`, `TABLE_2` or `TABLE_3`: all of MCD, then all of HCD, line by line."""
     for line in table.splitlines():
         data, k, *sizes = line.split()
         for t, pair in zip(T, sizes, strict=True):
@@ -104,19 +81,6 @@ def cells(table: str) -> Iterator[Cell]:
 
 
 def possible(average: str, n: int) -> bool:
-    """Return whether some number of classes of n records has an average that is printed so.
-
-    Parameters
-    ----------
-    average : str
-        A whole number, rounded.
-    n : int
-        Number of records.
-
-    Returns
-    -------
-    bool
-        False: neither rounded nor cut it is n / m for any whole m.
-    """
+    """Return whether n / m, rounded or cut off, is the printed average for any whole m."""
     printed = int(average)
     return any(printed - 0.5 <= n / m < printed + 1 for m in range(1, n + 1))

@@ -1,4 +1,7 @@
-"""Soria-Comas et al. 2015: the Census data, the three algorithms, and other readings of the merging."""
+"""Soria-Comas et al. 2015: the Census data, the three algorithms, and other readings of the merging.
+
+An array of one number a record has shape (1080,) and type int64.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,12 @@ from reproduce.data import matrix
 Points = NDArray[np.float64]
 Labels = NDArray[np.int64]
 Partner = Callable[[Points, int], int]
-"""From the centroids of all classes and the number of the worst to the number of the one it joins."""
+"""Function from the centroids of all classes and the worst class to the class that the worst joins."""
 
 PAPER = "Soria-Comas 2015"
 QUASI_IDENTIFIERS = ("TAXINC", "POTHVAL")
 SENSITIVE = {"MCD": "FEDTAX", "HCD": "FICA"}
-"""Sensitive column of each data set as the paper names them."""
+"""Sensitive column by data set, as the paper names both."""
 
 K = (2, 5, 10, 15, 20, 25, 30)
 T = ("0.01", "0.05", "0.09", "0.13", "0.17", "0.21", "0.25")
@@ -34,32 +37,14 @@ T = ("0.01", "0.05", "0.09", "0.13", "0.17", "0.21", "0.25")
 
 @cache
 def quasi_identifiers() -> Points:
-    """Return the quasi-identifiers of the Census data.
-
-    Returns
-    -------
-    ndarray of shape (1080, 2), float64
-        Unscaled.
-    """
+    """Return the unscaled quasi-identifiers (1080, 2) of the Census data."""
     return matrix("census", QUASI_IDENTIFIERS)
 
 
 @cache
 def sensitive(column: str, *, by_rank: bool = False) -> Labels:
-    """Return the dense ranks of a sensitive column.
-
-    Parameters
-    ----------
-    column : str
-        Of the Census data.
-    by_rank : bool
-        Whether equal values count as different ones, in the order of the file, as in section 7.
-
-    Returns
-    -------
-    ndarray of shape (1080,), int64
-        Codes from 0 on.
-    """
+    """Return the dense ranks, from 0, of a sensitive column of the Census data."""
+    # With `by_rank` equal values count as different, in the order of the file, as in section 7.
     values = matrix("census", (column,))[:, 0]
     if not by_rank:
         return np.asarray(np.unique(values, return_inverse=True)[1], dtype=np.int64)
@@ -72,26 +57,9 @@ def sensitive(column: str, *, by_rank: bool = False) -> Labels:
 def classes(
     algorithm: int, column: str, k: int, t: str, *, by_rank: bool = False, partner: str = "nearest"
 ) -> Labels:
-    """Return the classes of one of the three algorithms.
-
-    Parameters
-    ----------
-    algorithm : {1, 2, 3}
-        As numbered in the paper; the second with the merging of the first after it.
-    column : str
-        Sensitive column.
-    k, t
-        Smallest class size and largest EMD.
-    by_rank : bool
-        As in `sensitive`.
-    partner : {'nearest', 'farthest', 'first', 'next'}
-        Which class the worst one joins: 'nearest' is what the paper says.
-
-    Returns
-    -------
-    ndarray of shape (1080,), int64
-        Labels; not to be changed, since they are kept.
-    """
+    """Return the labels of algorithm 1, 2 or 3 of the paper; they are cached and must not be changed."""
+    # The second algorithm is followed by the merging of the first. `partner` is the class that the worst
+    # class joins: 'nearest' in the paper, or a name of `PARTNERS`. See `sensitive` for `by_rank`.
     codes = sensitive(column, by_rank=by_rank)
     if algorithm == 3:
         return partition(quasi_identifiers(), k, "tcloseness_first", sensitive=codes, t=t)
@@ -106,18 +74,7 @@ def classes(
 
 @cache
 def unmerged(algorithm: int, column: str, k: int, t: str, *, by_rank: bool = False) -> Labels:
-    """Return the classes of Algorithm 1 or 2 before any is merged.
-
-    Parameters
-    ----------
-    algorithm, column, k, t, by_rank
-        As in `classes`.
-
-    Returns
-    -------
-    ndarray of shape (1080,), int64
-        Labels in the order of formation.
-    """
+    """Return the labels of Algorithm 1 or 2, in the order of formation, before classes are merged."""
     if algorithm == 1:
         return partition(quasi_identifiers(), k, "mdav")
     codes = sensitive(column, by_rank=by_rank)
@@ -128,28 +85,8 @@ def unmerged(algorithm: int, column: str, k: int, t: str, *, by_rank: bool = Fal
 def merged_with(
     partner: Partner, points: Points, labels: Labels, known: Reference, codes: Labels, t: float
 ) -> Labels:
-    """Return classes merged like those of Algorithm 1, but with another partner than the nearest.
-
-    Parameters
-    ----------
-    partner : Partner
-        Chooses the class that the worst one joins.
-    points : ndarray of shape (n, d), float64
-        Quasi-identifiers on their final scale.
-    labels : ndarray of shape (n,), int64
-        Classes, 0..m-1.
-    known : Reference
-        Distribution of the codes in the whole table.
-    codes : ndarray of shape (n,), int64
-        Sensitive values.
-    t : float
-        Largest EMD.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Classes whose EMD is at most t. A union goes to the end of the list of classes.
-    """
+    """Return labels merged as in Algorithm 1 until each EMD is at most t, with another choice of partner."""
+    # A merged class goes to the end of the list of classes. Points (n, d) are on their final scale.
     members = [np.flatnonzero(labels == label) for label in range(int(labels.max()) + 1)]
     centroids = [points[records].mean(axis=0) for records in members]
     distances = [_emd(known, codes[records]) for records in members]
@@ -169,18 +106,7 @@ def merged_with(
 
 
 def counted(cases: Sequence[bool]) -> str:
-    """Return how many cases hold, as text.
-
-    Parameters
-    ----------
-    cases : sequence of bool
-        Any number.
-
-    Returns
-    -------
-    str
-        For example ``3 of 7``.
-    """
+    """Return how many cases hold, as text: ``3 of 7``."""
     return f"{sum(cases)} of {len(cases)}"
 
 
@@ -202,4 +128,4 @@ def _emd(known: Reference, codes: Labels) -> float:
 
 
 PARTNERS: dict[str, Partner] = {"farthest": _farthest, "first": _first, "next": _next}
-"""Readings of Algorithm 1 that the paper does not state; 'first' and 'next' are of the list of classes."""
+"""Readings of Algorithm 1 that the paper does not state; 'first' and 'next' in the list of classes."""

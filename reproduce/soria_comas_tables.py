@@ -125,20 +125,7 @@ def table_3() -> Section:
 
 
 def size_rows(algorithm: int, printed: list[Cell]) -> list[Row]:
-    """Compare the class sizes of some cells of Table 1, 2 or 3.
-
-    Parameters
-    ----------
-    algorithm : {1, 2, 3}
-        And the number of the table.
-    printed : list of Cell
-        Cells of the table.
-
-    Returns
-    -------
-    list of Row
-        One a cell; it matches where both sizes do.
-    """
+    """Return a row for each printed cell of the table of an algorithm; it matches if both sizes do."""
     return [_size_row(algorithm, cell) for cell in printed]
 
 
@@ -181,13 +168,13 @@ def _sizes(cell: Cell, labels: Labels) -> tuple[Row, Row]:
 
 
 def _labels(algorithm: int, cell: Cell, *, partner: str = "nearest", by_rank: bool = False) -> Labels:
-    # Where all values differ, ranks are the codes themselves: one run serves both.
+    # If all values differ, ranks equal codes, and one run gives both.
     by_rank = by_rank and cell.data == "HCD"
     return classes(algorithm, SENSITIVE[cell.data], cell.k, cell.t, by_rank=by_rank, partner=partner)
 
 
 def _matching(algorithm: int, printed: list[Cell], *, partner: str = "nearest", by_rank: bool = False) -> str:
-    """Count the smallest and the average sizes that match."""
+    """Count the smallest sizes and the average sizes that match."""
     compared = [_sizes(c, _labels(algorithm, c, partner=partner, by_rank=by_rank)) for c in printed]
     smallest, average = ([pair[i].match for pair in compared] for i in (0, 1))
     return f"{counted(smallest)} smallest and {counted(average)} average sizes"
@@ -229,7 +216,7 @@ def _above(data: str, t: str) -> str:
 
 
 def _exceeding(data: str, k: int, t: str) -> NDArray[np.bool_]:
-    """Tell which classes of Algorithm 2 miss t before any is merged."""
+    """Tell which classes of Algorithm 2 exceed t before classes are merged."""
     column = SENSITIVE[data]
     return np.asarray(emd(unmerged(2, column, k, t), sensitive(column)) > float(t))
 

@@ -1,4 +1,4 @@
-"""Domingo-Ferrer and Soria-Comas, "Steered Microaggregation", 2017: weights that reach t, and order kept."""
+"""Domingo-Ferrer and Soria-Comas, "Steered Microaggregation", 2017: weights that reach t, and kept order."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from reproduce.steered_weights import (
 )
 
 PRINTED = (("0.1", "199", "200"), ("0.05", "99", "100"))
-"""For each t of Figure 1 the weight that reaches it, and the bound of Proposition 1."""
+"""By t of Figure 1: the weight that reaches t, and the bound of Proposition 1."""
 
 
 def perfect_correlation() -> Section:
-    """PCD with 1000 records."""
+    """Measure PCD with 1000 records."""
     table, found, rows = perfectly_correlated(1000), {}, []
     for t, weight, limit in PRINTED:
         place, found[t] = f"section VI-C, PCD, t = {t}", sweep(table, t)
@@ -62,7 +62,7 @@ def perfect_correlation() -> Section:
 
 
 def one_record_more() -> Section:
-    """PCD as printed, 1001 records, which the buckets do not divide."""
+    """Measure PCD as printed, with 1001 records, which the buckets do not divide."""
     table, rows = perfectly_correlated(1001), []
     for t, weight, limit in PRINTED:
         place, found = f"section VI-C, PCD, t = {t}, n = 1001", sweep(table, t)
@@ -82,7 +82,7 @@ def one_record_more() -> Section:
 
 
 def moderate_correlation() -> Section:
-    """MCD: 1080 records of Census, t = 0.1."""
+    """Measure MCD: 1080 records of Census, t = 0.1."""
     table, place = moderately_correlated(), "section VI-C, MCD, t = 0.1"
     found = sweep(table, "0.1")
     ascending = sweep(reordered(table, np.argsort(table.sensitive, kind="stable")), "0.1")
@@ -126,7 +126,7 @@ def moderate_correlation() -> Section:
 def _losses_at_equal_closeness(
     wide: tuple[WeightOutcome, ...], narrow: tuple[WeightOutcome, ...]
 ) -> list[Row]:
-    """Compare the losses of t = 0.1 and of t = 0.05 where the maximum EMD falls to 0.1."""
+    """Compare the losses of t = 0.1 and t = 0.05 at the weights where the maximum EMD reaches 0.1."""
     own, strict = reaching(wide, 0.1), reaching(narrow, 0.1)
     if own is None or strict is None:
         return []
@@ -148,7 +148,7 @@ def _losses_at_equal_closeness(
 
 
 def _beside_the_paper_of_2015(table: WeightTable, found: tuple[WeightOutcome, ...]) -> Row:
-    """Compare the MSE where t is reached with that of the best algorithm of Soria-Comas 2015."""
+    """Compare the MSE at the weight that reaches t with the best algorithm of Soria-Comas 2015."""
     points, sensitive = table
     labels = partition(points, K, "tcloseness_first", sensitive=sensitive, t="0.1", scale="minmax")
     best, first = mse(points, labels), reaching(found, 0.1)
@@ -196,4 +196,4 @@ _MODERATE_NOTE = (
 )
 
 SECTIONS: tuple[Maker, ...] = (perfect_correlation, one_record_more, moderate_correlation, stream_order)
-"""One maker a section."""
+"""Functions that measure one section each."""

@@ -1,4 +1,4 @@
-"""The stream of "Steered Microaggregation": k-anonymity with a delay, and how far it reorders the tuples."""
+"""The stream of "Steered Microaggregation": k-anonymity within a delay, and the reordering of tuples."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WEIGHTS = (0.0, 0.0025, 0.005, 0.0075, 0.01, 0.0125, 0.015, 0.0175, 0.02, 0.03, 
 
 
 class StreamOutcome(NamedTuple):
-    """What Algorithm 3 gives with one weight: the four lines of Figure 3, and the reach of the clusters."""
+    """Figures of Algorithm 3 with one weight: the four lines of Figure 3, and the reach of the clusters."""
 
     maximum: float
     average: float
@@ -33,7 +33,7 @@ class StreamOutcome(NamedTuple):
 
 
 def outcome(points: NDArray[np.float64], weight: float, cluster: Cluster = "nearest") -> StreamOutcome:
-    """Return reordering and loss of one weight, over the tuples that were put out."""
+    """Return reordering and loss with one weight, over the written tuples."""
     classes = microaggregate_stream(points, K, delay=DELAY, order_weight=weight, cluster=cluster)
     positions, labels = classes.positions, classes.labels
     moved = position_differences(labels, positions, "output")
@@ -45,7 +45,7 @@ def outcome(points: NDArray[np.float64], weight: float, cluster: Cluster = "near
 
 
 def stream_order() -> Section:
-    """Algorithm 3 on Census."""
+    """Measure Algorithm 3 on Census."""
     points = minmax(data.matrix("census", ("TAXINC", "POTHVAL")))
     found = {weight: outcome(points, weight) for weight in WEIGHTS}
     rows = []

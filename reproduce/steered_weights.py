@@ -1,4 +1,4 @@
-"""Algorithm 1 of "Steered Microaggregation" over the weights: what its sections have in common."""
+"""Algorithm 1 of "Steered Microaggregation" over a range of weights, for several sections."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from reproduce.plots import Panel
 from reproduce.rows import Row, row
 
 WEIGHTS = range(251)
-"""Whole weights that are tried; the greatest printed one is 216."""
+"""Weights that are tried; the largest printed weight is 216."""
 
 K = 2
-"""t asks for more records than this, so that k decides nothing."""
+"""Least class size; t requires larger classes, so k has no effect."""
 
 
 class WeightTable(NamedTuple):
@@ -30,7 +30,7 @@ class WeightTable(NamedTuple):
 
 
 class WeightOutcome(NamedTuple):
-    """What Algorithm 1 gives with one weight: the four lines of Figures 1 and 2."""
+    """Figures of Algorithm 1 with one weight: the four lines of Figures 1 and 2."""
 
     weight: int
     maximum_emd: float
@@ -68,12 +68,12 @@ def outcome(table: WeightTable, t: str, weight: int) -> WeightOutcome:
 
 
 def sweep(table: WeightTable, t: str) -> tuple[WeightOutcome, ...]:
-    """Return what every weight gives."""
+    """Return the outcome of every weight."""
     return tuple(outcome(table, t, weight) for weight in WEIGHTS)
 
 
 def reaching(found: tuple[WeightOutcome, ...], t: float) -> WeightOutcome | None:
-    """Return the outcome from which on the maximum EMD stays at or below t, None if the last exceeds it."""
+    """Return the first outcome from which the maximum EMD stays at most t, None if the last one exceeds t."""
     above = [place for place, each in enumerate(found) if each.maximum_emd > t]
     first = above[-1] + 1 if above else 0
     return found[first] if first < len(found) else None
@@ -100,7 +100,7 @@ def bound(n: int, t: str, attributes: int) -> float:
 
 
 def repeats(table: WeightTable, t: str, weight: float) -> tuple[int, int]:
-    """Return the number of classes with two records of one bucket, and of all classes."""
+    """Return the number of classes with two records of one bucket, and the number of all classes."""
     n = len(table.sensitive)
     labels = steered_tcloseness(*table, K, t=t, weight=weight)
     parts = np.array_split(np.argsort(table.sensitive, kind="stable"), bucket_count(n, K, t))
@@ -112,7 +112,7 @@ def repeats(table: WeightTable, t: str, weight: float) -> tuple[int, int]:
 
 
 def repeats_row(place: str, table: WeightTable, t: str, remark: str = "") -> Row:
-    """Return the row of the classes that Proposition 1 says there are none of, with its weight."""
+    """Return the row, with its weight, of the classes that Proposition 1 excludes."""
     n, attributes = table.points.shape
     weight = steering_weight(n, bucket_count(n, K, t), attributes)
     mixed, classes = repeats(table, t, weight)
@@ -121,7 +121,7 @@ def repeats_row(place: str, table: WeightTable, t: str, remark: str = "") -> Row
 
 
 def other_bases(table: WeightTable, t: str, first: WeightOutcome | None) -> str:
-    """Name the bases that reach t with the same weight and not with the one below."""
+    """Return the names of the bases that reach t with the same weight, but not with the weight below."""
     if first is None:
         return ""
 

@@ -28,7 +28,7 @@
 -- in a file, are the word of its maker. To trust neither, load install.sql and ATTACH the file (docs/gate.md).
 .bail on
 
--- How far the gate came. The next step asks for it: a client that goes on after an error gets no pass.
+-- The last finished step. The next step checks it, so that a client that goes on after an error gets no pass.
 SET VARIABLE duckanon_gate_ready = 'nowhere';
 
 -- The variables that are set. Through JSON lists, maps and structs have one form each.
@@ -106,7 +106,7 @@ FROM (
 ) AS one(setting, form, example, type, given, text)
 WHERE 'gate_' || one.setting IN (SELECT lower(known.name) FROM duckdb_variables() AS known);
 
--- What they hold: the elements of a list as names, a name and a value a column, or one value with the name ''.
+-- Their content: the elements of a list as names, a name and a value a column, or one value with the name ''.
 CREATE OR REPLACE TEMP TABLE duckanon_gate_given AS
 SELECT setting, unnest(names) AS name, unnest(held) AS value, unnest(range(len(names))) AS position
 FROM (
@@ -125,7 +125,7 @@ FROM (
     ) AS parsed
 ) AS lists;
 
--- NULL is no threshold that was left out: a query that found none gives it.
+-- NULL is an error and no missing threshold, since it may be the result of a query without rows.
 SET VARIABLE duckanon_gate_fault = (
     SELECT string_agg(
         CASE
@@ -194,7 +194,7 @@ SET VARIABLE duckanon_gate_home = (
         AND lower(database_name) = lower(coalesce(getvariable('gate_database'), current_database()))
 );
 
--- The releases that gate_table can mean: all of them if it is not set.
+-- The releases that gate_table can mean: all releases if gate_table is not set.
 CREATE OR REPLACE TEMP TABLE duckanon_gate_release AS
 SELECT
     release_id,
@@ -220,7 +220,7 @@ WHERE
         lower(coalesce(getvariable('gate_database'), current_database()) || '.' || schema_name || '.' || view_name)
     );
 
--- What is wrong with the variables together; what is wrong with thresholds the audit macros say.
+-- Errors of several variables together; the audit macros check the thresholds.
 SET VARIABLE duckanon_gate_ready = (
     SELECT CASE
         WHEN getvariable('duckanon_gate_ready') <> 'variables'
@@ -302,8 +302,8 @@ SET VARIABLE duckanon_gate_ready = (
     ) AS given
 );
 
--- Where the table and its trees are. What the catalog does not know is a file, and is quoted: before DuckDB 2.0 the
--- dots of an unquoted path part schema and table, so that ./patients.csv is /patients.csv.
+-- Relations of the table and its trees. A name that the catalog lacks is a file, and is quoted: before DuckDB 2.0 the
+-- dots of an unquoted path separate schema and table, so that ./patients.csv is /patients.csv.
 CREATE OR REPLACE TEMP TABLE duckanon_gate_relation AS
 WITH wanted AS (
     SELECT coalesce((SELECT max(relation) FROM duckanon_gate_release), getvariable('gate_table')) AS name
@@ -338,8 +338,8 @@ place AS (
 )
 SELECT name, file, coalesce('"' || replace(file, '"', '""') || '"', name) AS text FROM place;
 
--- Are the files there? DuckDB says so too, but in many lines. What has a colon in its name may be anywhere, and
--- Python knows more names than these.
+-- Do the files exist? The error of DuckDB would have many lines. A name with a colon may be an address, and Python
+-- may know other names.
 SET VARIABLE duckanon_gate_search = (
     SELECT string_agg(
         'SELECT ' || literal || ' AS name, count(*) AS files FROM glob(' || literal || ')', ' UNION ALL '
@@ -364,7 +364,7 @@ SET VARIABLE duckanon_gate_ready = (
     WHERE files = 0
 );
 
--- The policy, from the record or from variables: columns, and thresholds as text so that every digit counts.
+-- The policy, from the record or from variables: columns, and thresholds as text, which keeps every digit.
 SET VARIABLE duckanon_gate_release_id = (SELECT max(release_id) FROM duckanon_gate_release);
 
 CREATE OR REPLACE TEMP TABLE duckanon_gate_column AS
@@ -392,7 +392,7 @@ LEFT JOIN duckanon_gate_given AS tree ON tree.setting = 'trees' AND lower(tree.n
 LEFT JOIN duckanon_gate_relation AS relation ON relation.name = tree.value
 WHERE one.setting = 'sensitive';
 
--- A release of two tables is judged by the second one, a row a record, and has as many of each class in the first.
+-- Of a release of two tables the second is audited, one row a record. Each class must be as large in the first.
 SET VARIABLE duckanon_gate_first = (
     SELECT max(relation)
     FROM duckanon_gate_release
@@ -444,7 +444,7 @@ WHERE
     AND measure IN ('k_anonymity', 'l_diversity', 't_closeness')
     AND left(measure, 1) NOT IN (SELECT given.setting FROM duckanon_gate_given AS given);
 
--- How many subjects a class has was proved when the release was made: its rows do not tell.
+-- The number of subjects of a class was proved at release, since the released rows do not show it.
 SET VARIABLE duckanon_gate_subjects = (
     SELECT printf('%g', max(threshold))
     FROM query(
@@ -457,7 +457,7 @@ SET VARIABLE duckanon_gate_subjects = (
     WHERE measure = 'k_subjects' AND release_id = getvariable('duckanon_gate_release_id')
 );
 
--- Within how many per cent no class mean tells a record was proved likewise.
+-- The per cent within which class means protect every record was proved at release, too.
 SET VARIABLE duckanon_gate_p_percent = (
     SELECT printf('%g', max(threshold))
     FROM query(
@@ -470,7 +470,7 @@ SET VARIABLE duckanon_gate_p_percent = (
     WHERE measure = 'p_percent' AND release_id = getvariable('duckanon_gate_release_id')
 );
 
--- The same as constants, which is what a macro can pass on.
+-- The same as constants, since a macro can pass on constants only.
 SET VARIABLE duckanon_gate_table = (
     SELECT CASE WHEN getvariable('duckanon_gate_first') IS NULL THEN text ELSE 'duckanon_gate_record' END
     FROM duckanon_gate_relation
@@ -480,7 +480,7 @@ SET VARIABLE duckanon_gate_name = (
     SELECT coalesce((SELECT max(name) FROM duckanon_gate_release), getvariable('gate_table'))
 );
 SET VARIABLE duckanon_gate_qi = (
-    -- Where quasi-identifiers are released as they are, a column of its own tells the class.
+    -- If quasi-identifiers are not recoded, a separate column has the class.
     SELECT coalesce(
         list(name ORDER BY position) FILTER (WHERE role = 'class'),
         list(name ORDER BY position) FILTER (WHERE role = 'quasi_identifier')
@@ -513,7 +513,7 @@ SET VARIABLE duckanon_gate_l_diversity = (
 );
 SET VARIABLE duckanon_gate_c = (SELECT max(c) FROM duckanon_gate_threshold WHERE setting = 'l');
 
--- Has the table these columns? DuckDB says so too, but in many lines.
+-- Does the table have these columns? The error of DuckDB would have many lines.
 SET VARIABLE duckanon_gate_ready = (
     SELECT CASE
         WHEN getvariable('duckanon_gate_ready') <> 'relations'
@@ -537,7 +537,7 @@ SET VARIABLE duckanon_gate_ready = (
     ) AS missing
 );
 
--- k alone, where no column is sensitive.
+-- k alone, if no column is sensitive.
 CREATE OR REPLACE TEMP MACRO duckanon_gate_size(tbl, qi, k) AS TABLE
 SELECT
     'k_anonymity' AS measure, CAST(NULL AS VARCHAR) AS attribute, CAST(k AS DOUBLE) AS threshold,
@@ -547,8 +547,8 @@ SELECT
     min(class_size) >= CAST(k AS DECIMAL(38, 18)) AS passed
 FROM class_sizes(tbl, qi);
 
--- A hierarchy as gate_trees names it, in the form in which a release keeps it. Only CTEs named duckanon_... read
--- what a user names: another name could hide the user's table.
+-- A hierarchy that gate_trees names, in the form in which a release keeps it. Only CTEs named duckanon_... read
+-- relations of the user: a CTE with another name could hide the user's table.
 CREATE OR REPLACE TEMP MACRO duckanon_gate_tree(tree) AS TABLE
 WITH duckanon_leaf AS (
     SELECT row_number() OVER () AS leaf, CAST(COLUMNS(*) AS VARCHAR) AS "n \0" FROM query_table(tree)
@@ -678,7 +678,7 @@ HAVING CASE
     ELSE TRUE
 END;
 
--- One query for all of the report. Of a tree t_closeness_hierarchical checks the form.
+-- One query for the whole report. t_closeness_hierarchical checks the form of a tree.
 SET VARIABLE duckanon_gate_report = (
     SELECT string_agg(part, ' UNION ALL ')
     FROM (

@@ -11,7 +11,7 @@ from _pytest.mark import ParameterSet
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-PART = 4
+PART = 6
 """`make test` tries one of so many cases."""
 
 FEWEST = 10

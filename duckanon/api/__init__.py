@@ -1,1 +1,1 @@
-"""What users call: a connection with our statements, functions of Python and of SQL."""
+"""The interface for users: connections with our statements, and functions for Python and SQL."""

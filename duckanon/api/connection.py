@@ -1,4 +1,4 @@
-"""Connections that know our statements: everything else goes to DuckDB as the text it is."""
+"""Connections that run our statements, and pass every other statement to DuckDB unchanged."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 
 class Connection:
-    """A DuckDB connection on which scripts may hold our statements and call our functions.
+    """A DuckDB connection that also runs our statements and functions.
 
     Parameters
     ----------
     connection : duckdb.DuckDBPyConnection
-        The plain connection; `close` closes it.
+        The plain connection, which `close` closes.
 
     Examples
     --------
@@ -54,7 +54,7 @@ class Connection:
 
     @interruptible
     def sql(self, text: str, params: object = None) -> DuckDBPyRelation | None:
-        """Result of the last statement of a text.
+        """Run a text and return the result of its last statement.
 
         Parameters
         ----------
@@ -66,7 +66,7 @@ class Connection:
         Returns
         -------
         duckdb.DuckDBPyRelation or None
-            Rows; report rows for CREATE, REFRESH, EXPORT and AUDIT; None for a statement without result.
+            Rows of a query; rows of the report after CREATE, REFRESH, EXPORT and AUDIT; else None.
 
         Raises
         ------
@@ -82,7 +82,7 @@ class Connection:
 
     @interruptible
     def execute(self, text: str, params: object = None) -> DuckDBPyConnection | DuckDBPyRelation:
-        """Run a text now; both kinds of result have ``fetchall``, ``fetchone`` and ``df``.
+        """Run a text now; the result has ``fetchall``, ``fetchone`` and ``df``.
 
         Parameters
         ----------
@@ -94,7 +94,7 @@ class Connection:
         Returns
         -------
         duckdb.DuckDBPyConnection or duckdb.DuckDBPyRelation
-            The plain connection after a statement of DuckDB's, a relation of rows after one of ours.
+            The plain connection after a statement of DuckDB, a relation of rows after one of ours.
         """
         script = Script(text)
         pieces = script.pieces
@@ -108,34 +108,34 @@ class Connection:
 
     @interruptible
     def stream(self, query: str, into: str, **options: Any) -> StreamReport:
-        """Report of a stream: the rows of a query leave for a new table, in classes of k.
+        """Anonymize the rows of a query as a stream into a new table, in classes of k; return the report.
 
         Parameters
         ----------
         query : str
-            One query, whose rows are read in their order, a batch at a time.
+            One query. Its rows are read in their order, a batch at a time.
         into : str
-            Name of a table that does not exist; it is made, with the released types, before the first row.
+            Name of a new table. It is made, with the released types, before the first row.
         **options
-            As of `duckanon.anonymize_stream`: ``quasi_identifiers``, ``k``, ``delay`` and others; a hierarchy
-            may be a table of the database, too.
+            As in `duckanon.anonymize_stream`: ``quasi_identifiers``, ``k``, ``delay`` and others. A hierarchy
+            may also be a table of the database.
 
         Returns
         -------
         StreamReport
-            What became of the rows; fingerprint and audit of the table.
+            Counts of the rows; fingerprint and audit of the table.
 
         Raises
         ------
         DuckanonError
-            The query or the options are wrong, the table exists, a transaction is open. Classes that were
-            appended before an error in the rows stay, and the message says how many. AuditFailure: the table
-            is not what was asked, as when somebody else wrote to it.
+            The query or an option is wrong, the table exists, or a transaction is open. After an error in the
+            rows, the classes appended before it stay, and the message counts them. AuditFailure: the table
+            misses a threshold, for example because another connection wrote to it.
 
         Notes
         -----
-        Each batch of whole classes is a transaction of its own: whatever ends the process, the table holds
-        whole classes only. The query is read in one transaction, which sees nothing of the table.
+        Each batch of whole classes is one transaction, so the table holds only whole classes even if the
+        process ends early. The query runs in one transaction, which does not see the new rows.
 
         Examples
         --------
@@ -145,7 +145,7 @@ class Connection:
         ...     con.sql("SELECT age, count(*) FROM t GROUP BY ALL ORDER BY ALL").fetchall()
         [(0, 2), (1, 2), (2, 2), (3, 2)]
         """
-        # Not loaded before: a connection seldom has a stream, and statements are run without.
+        # Imported here because few connections have a stream.
         from duckanon.streams.policy import stream_options
         from duckanon.streams.tables import stream_to_table
 
@@ -155,7 +155,7 @@ class Connection:
 
     @interruptible
     def run_script(self, script: str | Path) -> list[Outcome]:
-        """Outcomes of our statements in a script; DuckDB's statements run in their place and order.
+        """Run a script and return the outcomes of our statements; DuckDB's statements run in their order.
 
         Parameters
         ----------
@@ -165,12 +165,12 @@ class Connection:
         Returns
         -------
         list of Outcome
-            One entry for each of our statements, in order.
+            One outcome for each of our statements, in order.
 
         Raises
         ------
         DuckanonError, duckdb.Error
-            The first statement that fails; those before it have run.
+            The first statement that fails. The statements before it have run.
         """
         if isinstance(script, str):
             outcomes = self.outcomes(script)
@@ -187,25 +187,25 @@ class Connection:
         name: str | None = None,
         effect: bool = False,
     ) -> Iterator[Outcome | DuckDBPyRelation | None]:
-        """Outcome of each statement of a text, one after the other; each runs when it is asked for.
+        """Yield the outcome of each statement of a text; a statement runs when its outcome is asked for.
 
         Parameters
         ----------
         text : str
             One or several statements.
         params : object, optional
-            Values for the parameters of DuckDB's statements.
+            Values for the parameters of statements of DuckDB.
         lazy_end : bool
-            Whether the rows of a query at the end wait until they are read.
+            Whether a query at the end of the text runs only when its rows are read.
         name : str, optional
-            Name of the file that the text is from: errors name it beside the line.
+            File of the text, which errors name beside the line.
         effect : bool
-            Whether CREATE and REFRESH tell what changes in each quasi-identifier.
+            Whether CREATE and REFRESH report the change of each quasi-identifier.
 
         Yields
         ------
         Outcome, duckdb.DuckDBPyRelation or None
-            An outcome for a statement of ours, rows for a query, None for any other statement.
+            An outcome for one of our statements, rows for a query, None for any other statement.
         """
         script = Script(text, name)
         pieces = script.pieces
@@ -228,7 +228,7 @@ class Connection:
     def _run(
         self, script: Script, piece: Piece, params: object, *, lazy: bool, effect: bool = False
     ) -> Outcome | DuckDBPyRelation | None:
-        """Run one statement of a script; its errors tell the line of the script."""
+        """Run one statement of a script; an error gets its line of the script."""
         with _located(script, piece):
             statement = parse(piece)
         with _located(script, piece, statement):
@@ -243,7 +243,7 @@ class Connection:
 
     @interruptible
     def _rows(self, text: str, params: object, *, lazy: bool) -> DuckDBPyRelation | None:
-        """Run a statement of DuckDB's; a count of changed rows or a success is not a result to show."""
+        """Run a statement of DuckDB; return None for a count of changed rows and for a mere success."""
         with watching(self._connection):
             add_called(self._connection, text)
             relation = self._connection.sql(text, params=params)
@@ -253,14 +253,14 @@ class Connection:
             return None
         if ExpectedResultType.CHANGED_ROWS in kinds and relation.columns == ["Count"]:
             return None
-        # A relation waits until it is read, but a statement of a script runs in its turn.
+        # DuckDB runs a relation only when it is read, but a statement of a script must run in its turn.
         if lazy:
             return relation
         with watching(self._connection):
             return relation.materialize()
 
     def _relation(self, outcome: Outcome) -> DuckDBPyRelation | None:
-        # The rows are those of an audit that was recorded, and nobody sees the title.
+        # The rows are a recorded audit. Relations show no title.
         for warning in () if outcome.report is None else outcome.report.warnings:
             if warning.startswith(UNRECORDED):
                 tell(warning)
@@ -269,7 +269,7 @@ class Connection:
 
 @contextlib.contextmanager
 def _arguments_named(piece: Piece) -> Iterator[None]:
-    """Name the argument of a table function of ours that DuckDB does not find in its long list of all."""
+    """Name an unknown argument of one of our table functions; DuckDB's error only lists the known ones."""
     try:
         yield
     except duckdb.BinderException as refused:
@@ -291,27 +291,27 @@ def _located(script: Script, piece: Piece, statement: Statement | None = None) -
 
 
 def connect(database: str | Path = ":memory:", *, read_only: bool = False, **config: Any) -> Connection:
-    """Connection to a DuckDB database on which our statements work.
+    """Connect to a DuckDB database and run our statements on it.
 
     Parameters
     ----------
     database : str or Path
         A database file, or ``:memory:``.
     read_only : bool
-        Open it for reading: AUDIT and SHOW work, nothing can be released.
+        Whether to open the file for reading only: AUDIT and SHOW work, nothing can be released.
     **config : object
         DuckDB settings, for example ``memory_limit="4GB"``.
 
     Returns
     -------
     Connection
-        Close it, or use it as a context manager.
+        To be closed, or used as a context manager.
 
     Notes
     -----
-    Python variables are not visible as tables, so that a script means the same everywhere:
-    ``con.duckdb.register(name, frame)`` makes a table of one, as the error of ``FROM name`` says. DuckDB's
-    progress bar, which goes to stdout, is off, and its allocator gives back memory sooner than by default.
+    Python variables are not visible as tables, so a script means the same everywhere. To query a frame, call
+    ``con.duckdb.register(name, frame)``. DuckDB's progress bar is off, since it writes to stdout. DuckDB's
+    allocator returns memory sooner than by default.
     """
     settings = {"python_enable_replacements": False, **config}
     connection = duckdb.connect(str(database), read_only=read_only, config=settings)
@@ -322,32 +322,28 @@ def connect(database: str | Path = ":memory:", *, read_only: bool = False, **con
 
 @dataclass(frozen=True)
 class Script:
-    """One or several statements, and the name of the file they stand in, if any."""
+    """Text of one or several statements, with the name of its file, if any."""
 
     text: str
     name: str | None = None
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
-        """Its statements in order, without the comments before each.
-
-        DuckDB drops these comments, too, but counts some of its lines with them and some without.
-        """
+        """Statements of the script in order, each without the comments before it."""
+        # DuckDB drops these comments too, but counts some of their lines and not others.
         return tuple(_bare(piece) for piece in split(self.text))
 
 
 def begin(script: Script, piece: Piece) -> Place | None:
-    """Place of the first word of a statement in its script; None where it is the whole script."""
+    """Place of the first word of a statement in its script; None if the statement is the whole script."""
     if script.name is None and (piece.line, piece.column, len(script.pieces)) == (1, 1, 1):
         return None
     return Place(piece.line, piece.column, script.name)
 
 
 def locate(failure: Exception, script: Script, piece: Piece, statement: Statement | None) -> None:
-    """Say in an error, which keeps its type, at which line of the script the statement failed.
-
-    The statement is None where it is DuckDB's, or could not be read.
-    """
+    """Add the line of the script at which a statement failed to the error, which keeps its type."""
+    # The statement is None if it is one of DuckDB's, or could not be read.
     start = begin(script, piece)
     if isinstance(failure, DuckanonError):
         places = [_in_script(place, script, statement) for place in failure.places]
@@ -365,7 +361,7 @@ def _bare(piece: Piece) -> Piece:
 
 
 def _in_script(place: Place, script: Script, statement: Statement | None) -> Place:
-    """Return a place of our own error; that in a source query counted from the begin of the script."""
+    """Return the place of an error of ours; a place in a source query becomes a place in the script."""
     if place.of is None:
         return place._replace(of=script.name)
     query_place = None if statement is None else statement.query_place
@@ -379,7 +375,7 @@ def _in_script(place: Place, script: Script, statement: Statement | None) -> Pla
 
 
 def _renumbered(text: str, script: Script, piece: Piece, start: Place | None) -> str:
-    """Message of DuckDB with the line of the script; one that names no line gets that of its statement."""
+    """Message of DuckDB with the line in the script; without a line in it, the line of the statement."""
     lines = script.text.split("\n")
     match = engine.LINE.search(text)
     if match is None:
@@ -390,7 +386,7 @@ def _renumbered(text: str, script: Script, piece: Piece, start: Place | None) ->
         return f"{text}\n\n{head}{excerpt}\n{' ' * (len(head) + (start.column or 1) - 1)}^"
     number = int(match[1])
     shown, cut, rest = text[match.end() :].partition("\n")
-    # DuckDB shows the line from the begin of the statement on, or a part of it between dots.
+    # DuckDB shows the line from the begin of the statement, or a part of the line between dots.
     whole = number == 1 and not shown.startswith("...")
     before = lines[piece.line - 1][: piece.column - 1] if whole else ""
     head = f"LINE {piece.line + number - 1}: {before}"

@@ -1,4 +1,4 @@
-"""Enums of polars, at any depth, whose categories are those of released records."""
+"""Enums of polars, at any depth, restricted to the categories of released records."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
 
 
 def with_enums(frame: Any, given: Any, released: pa.Table) -> Any:
-    """The frame of released records with the Enums that were given, without the categories of others."""
+    """The frame of released records with the Enums of the given frame, restricted to released categories."""
     polars = sys.modules["polars"]
     for name, kind in given.schema.items():
         if "Enum(" not in str(kind) or name not in frame.columns:
             continue
         column = released.select([name])
         if plain_type(column.schema.types[0]) == column.schema.types[0]:
-            # Sets, say, which have no dictionary.
+            # A set, for example, has no dictionary in Arrow.
             continue
-        # Only texts can become an Enum below an array.
+        # Inside an array only text can become an Enum.
         texts = polars.from_arrow(readable(column, categories=False))[name]
         frame = frame.with_columns(texts.cast(_kept(kind, column.column(0).chunks)))
     return frame
 
 
 def _kept(kind: Any, parts: Sequence[pa.Array]) -> Any:
-    """Return a type with the categories that the dictionaries of Arrow have in its place."""
+    """Return a type whose Enums have the categories of the Arrow dictionaries at the same place."""
     polars = sys.modules["polars"]
     if isinstance(kind, polars.Enum):
         return polars.Enum(parts[0].dictionary.to_pylist())

@@ -1,4 +1,4 @@
-"""What each of our statements does."""
+"""Run each of our statements."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ REPORT_SCHEMA = pa.schema(
         ("passed", pa.bool_()),
     ]
 )
-"""Types of the report rows."""
+"""Columns of a report as rows."""
 
 
 SHOWN_COLUMNS = pa.schema(
@@ -61,10 +61,10 @@ SHOWN_COLUMNS = pa.schema(
         ("created_at", pa.timestamp("us")),
     ]
 )
-"""Types of the rows of SHOW ANONYMIZED VIEWS that the metadata tell."""
+"""Columns of SHOW ANONYMIZED VIEWS that are read from the metadata."""
 
 SINCE_COLUMNS = pa.schema([("waiting", pa.int64()), ("gone", pa.int64()), ("changed", pa.int64())])
-"""Types of the others: what became of the subjects in the source since; NULL where nothing was appended."""
+"""Other columns of SHOW: changes of the subjects since the release; NULL unless it is appended to."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +76,13 @@ class Outcome:
     title : str
         What happened, in a few words.
     table : pyarrow.Table or None
-        Rows to show.
+        Rows to show, if any.
     report : Report or None
-        Set when the rows are an audit.
+        The audit, if the rows are an audit.
     place : Place or None
-        Where in its script the statement stands.
+        Place of the statement in its script.
     effect : tuple of Effect
-        What a release changed, where it was asked for.
+        Changes of the quasi-identifiers by a release, if asked for.
     """
 
     title: str
@@ -93,13 +93,13 @@ class Outcome:
 
     @property
     def violated(self) -> bool:
-        """Whether it is an audit in which some threshold is violated."""
+        """Whether the outcome is an audit with a violated threshold."""
         return self.report is not None and self.report.violated
 
 
 @interruptible
 def run_statement(con: duckdb.DuckDBPyConnection, statement: Statement, *, effect: bool = False) -> Outcome:
-    """Outcome of one of our statements; with `effect`, that of CREATE and REFRESH tells what changed."""
+    """Run one of our statements; with `effect`, CREATE and REFRESH also report changed quasi-identifiers."""
     return RUNS[type(statement)](con, statement, effect)
 
 
@@ -144,7 +144,7 @@ def _refresh(con: duckdb.DuckDBPyConnection, statement: grammar.Refresh, effect:
 
 
 def _waiting(made: views.Release) -> str:
-    """What becomes of the subjects of the source that a release by append has not as they are there."""
+    """Text about source subjects that an appended release lacks, or has with other values than the source."""
     if made.since is None:
         return ""
     why = f" ({made.waits})" if made.waits else ""
@@ -195,7 +195,7 @@ def _shown(con: duckdb.DuckDBPyConnection) -> pa.Table:
         return columns.empty_table()
     table = engine.table(con, templates.render("catalog/views.sql.j2:show", catalogs=catalogs), "show")
     names = [Target(*row.values()) for row in table.select(SHOWN_COLUMNS.names[:3]).to_pylist()]
-    # A view that carries the mark of a release, and is another view, is not shown.
+    # A view with the mark of a release is shown only if it is the view of that release.
     found = [metadata.find(con, name) for name in names]
     rows = [
         {**row, **_since(con, published)}
@@ -206,7 +206,7 @@ def _shown(con: duckdb.DuckDBPyConnection) -> pa.Table:
 
 
 def _since(con: duckdb.DuckDBPyConnection, published: metadata.Published) -> dict[str, int]:
-    """What became of the subjects of a release that was appended to; empty where it cannot be known."""
+    """Changes of the subjects since a release that was appended to; empty if they cannot be known."""
     if not published.policy:
         return {}
     try:
@@ -226,4 +226,4 @@ RUNS: Mapping[type[Statement], Callable[[duckdb.DuckDBPyConnection, Any, bool], 
     grammar.Export: _export,
     grammar.Drop: _drop,
 }
-"""What runs each of `grammar.STATEMENTS`: the last argument asks for the effect of a release."""
+"""Function that runs each kind of statement; its last argument asks for the effect of a release."""

@@ -1,4 +1,4 @@
-"""Files and tables on the command line: what ``patients.csv`` or ``hospital.duckdb:patients`` means."""
+"""Files and tables named on the command line, such as ``patients.csv`` or ``hospital.duckdb:patients``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 from duckanon.release.verify.record import RecordedRelease
 
-# Catalogs and schemas of DuckDB, and the schema of our metadata, which a database of that name would hide.
+# Names of DuckDB's catalogs and schemas, and of our metadata schema: a database of such a name would hide
+# them.
 _RESERVED = frozenset(
     {"memory", "system", "temp", "main", "duckanon", "information_schema", "pg_catalog", ""}
 )
@@ -33,11 +34,8 @@ _RESERVED = frozenset(
 def opened(
     *names: str | Path, folders: Iterable[Path] = (), trust: bool = False
 ) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
-    """Connection in memory that reaches the files that were named on the command line, and no other.
-
-    Something may be written in the folders. With `trust` views do what they want: the files are the user's
-    own.
-    """
+    """Connection in memory that reaches the files named on the command line, and no other file."""
+    # Files may be written in `folders`. With `trust` the views of the user's own files run without limits.
     return foreign.opened([split(str(name))[0] for name in names], folders=folders, trust=trust)
 
 
@@ -50,14 +48,12 @@ def relation(
     trust: bool = False,
     reading: Reading = AS_FOUND,
 ) -> str:
-    """Relation, as SQL text, of ``file.csv``, ``file.parquet`` or ``file.duckdb:table`` (``:schema.table``).
-
-    A database is attached, read-only. Its rows, and those of a Parquet file, are copied to a table of ours,
-    so that what the file states about them decides nothing; a SourceError where that is wrong. No two texts
-    of columns `apart` of a CSV become one value, as 1 and 1.0 would: whoever has the file tells them apart.
-    Views and computed columns, programs of who made the file, run only with `trust`; the view of a release,
-    as duckanon wrote it, is none. See `read_csv` for `typed`.
-    """
+    """SQL text of the relation in ``file.csv``, ``file.parquet`` or ``file.duckdb:[schema.]table``."""
+    # A database is attached read-only. Rows of a database or a Parquet file are copied to our own table,
+    # since statistics in the file may be wrong; a wrong statistic is a SourceError. In a CSV, two texts of a
+    # column in `apart` stay two values, such as 1 and 1.0: a reader of the file can tell them apart. Views
+    # and computed columns are programs of the file's maker and run only with `trust`; the unchanged view of a
+    # release needs no `trust`. See `read_csv` for `typed`.
     found = source(con, name, apart=apart, typed=typed, trust=trust, reading=reading)
     return found.relation if isinstance(found, Csv) else found
 
@@ -71,7 +67,7 @@ def source(
     trust: bool = False,
     reading: Reading = AS_FOUND,
 ) -> Csv | str:
-    """CSV file, or the relation of another one, see `relation`."""
+    """CSV file, or for other files the relation of `relation`."""
     path, table = split(name)
     check_readable(path)
     if table is not None:
@@ -88,7 +84,7 @@ def source(
 
 
 def parts(con: duckdb.DuckDBPyConnection, name: str) -> list[str] | None:
-    """Name of a table as its own database knows it, schema first unless ``main``; None for a plain file."""
+    """Name of a table in its own database, with its schema unless that is ``main``; None for a plain file."""
     path, table = split(name)
     if table is None:
         return None
@@ -97,7 +93,7 @@ def parts(con: duckdb.DuckDBPyConnection, name: str) -> list[str] | None:
 
 
 def beside(name: str, ending: str) -> str:
-    """Name of what stands beside a file or table: the table or, of a file of one, the file of that ending."""
+    """Name with an ending: of a table in the same database, or of a file in the same folder."""
     path, table = split(name)
     if table is None:
         return str(path.with_name(f"{path.stem}{ending}{path.suffix}"))
@@ -105,10 +101,8 @@ def beside(name: str, ending: str) -> str:
 
 
 def recorded(con: duckdb.DuckDBPyConnection, name: str) -> tuple[str, RecordedRelease | None]:
-    """Name of a release and its metadata, None for a table or file without; a database of one needs no table.
-
-    A SourceError where a database has several releases, or none, and no table is named.
-    """
+    """Name of a release with its metadata, or with None if it has no metadata."""
+    # A database with one release needs no table name. A SourceError if it has none or several.
     path, table = split(name)
     check_readable(path)
     if path.suffix.lower() not in DATABASES:
@@ -138,14 +132,14 @@ def _shown(target: Target) -> str:
 
 
 def use(con: duckdb.DuckDBPyConnection, path: Path) -> None:
-    """Attach a database, read-only, and make it the current one; no other of this name may be attached."""
+    """Attach a database read-only and make it the current one; no attached database may have its name."""
     check_readable(path)
     catalog = _attached(con, path)
     engine.run(con, templates.render("session.sql.j2:use", catalog=catalog, schema="main"), "open")
 
 
 def check_hierarchies(con: duckdb.DuckDBPyConnection, names: Iterable[str], *, trust: bool) -> None:
-    """Raise if a hierarchy, a file or a table in an attached database, is a program and nobody trusts it."""
+    """Raise if a hierarchy in an attached database is a view, which runs only with `trust`."""
     for name in () if trust else names:
         if Path(name).is_file():
             continue
@@ -178,7 +172,7 @@ def _rows(con: duckdb.DuckDBPyConnection, path: Path, table: str, *, trust: bool
 
 
 def _attached(con: duckdb.DuckDBPyConnection, path: Path) -> str:
-    """Attach a database and give its name there: DuckDB attaches a file once, for all tables of it."""
+    """Attach a database, once for all its tables, and return its catalog name."""
     stage = f"database {str(path)!r}"
     known = _catalogs(con)
     catalog = next((name for name, file in known.items() if file and path.samefile(file)), None)
@@ -193,12 +187,12 @@ def _attached(con: duckdb.DuckDBPyConnection, path: Path) -> str:
 
 
 def _catalogs(con: duckdb.DuckDBPyConnection) -> dict[str, str | None]:
-    """Give the attached databases with their files."""
+    """Return the attached databases with their files."""
     return {name: database.path for name, database in databases(con, "open").items()}
 
 
 def _free(stem: str, known: Iterable[str]) -> str:
-    """Return the name that DuckDB gives to a file, which its views may hold, or one that is not taken."""
+    """Return the catalog name that DuckDB gives to a file, since views may use it; if taken, a free name."""
     taken = {fold(name) for name in known}
     if fold(stem) not in taken | _RESERVED:
         return stem
@@ -207,7 +201,7 @@ def _free(stem: str, known: Iterable[str]) -> str:
 
 
 def _located(con: duckdb.DuckDBPyConnection, catalog: str, stage: str, table: str) -> tuple[str, str, bool]:
-    """Schema and name of a table of an attached database, and whether it is a view."""
+    """Schema and name of a table of an attached database, and whether the table is a view."""
     tables = _tables(con, catalog, stage)
     shown = [name if schema == "main" else f"{schema}.{name}" for schema, name, _ in tables]
     there = listed("Tables", shown)
@@ -236,7 +230,7 @@ def _tables(con: duckdb.DuckDBPyConnection, catalog: str, stage: str) -> list[tu
 
 
 def _quoted(table: str) -> tuple[str, str] | None:
-    """Schema and name of a table that is written with quotes, as in SQL."""
+    """Schema and name of a table that is written with quotes, as in SQL; None if it cannot be read."""
     try:
         parts = parse_name(table)
     except PolicyError:
@@ -245,7 +239,7 @@ def _quoted(table: str) -> tuple[str, str] | None:
 
 
 def read_by_anyone(name: str, relation: str) -> str:
-    """Relation, as SQL text, of a plain file as anybody may read it; `relation` is what is read here."""
+    """Relation, as SQL text, by which any reader reads a plain file; `relation` is the one used here."""
     path, _ = split(name)
     return _of_parquet(path) if path.suffix.lower() == ".parquet" else relation
 
@@ -258,7 +252,7 @@ def _parquet(con: duckdb.DuckDBPyConnection, path: Path) -> str:
     stage = f"file {str(path)!r}"
     query = templates.render("files/stated.sql.j2:parquet_names", path=path)
     columns, inside = [], 0
-    # The first entry is the root; those that are inside a column follow it.
+    # The first entry is the root. The columns inside a column follow that column.
     for name, children, _ in engine.rows(con, query, stage, error=SourceError)[1:]:
         if inside:
             inside -= 1

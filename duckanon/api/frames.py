@@ -1,4 +1,4 @@
-"""Frames: tables of pandas, polars and Arrow as Arrow, and released rows as a table of the kind given."""
+"""Tables of pandas, polars and Arrow as Arrow, and released rows as a table of the given kind."""
 
 from __future__ import annotations
 
@@ -18,16 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TEXTS = (pa.uuid(), pa.json_())
-"""Types that are text in a release; a table of Arrow that had them gets them back."""
+"""Arrow types that become text in a release, and are restored in an Arrow table."""
 
 _UNREADABLE = (pa.ArrowException, ValueError, TypeError, AttributeError, OSError, OverflowError)
 
 
 def arrow_table(table: object) -> pa.Table:
-    """Arrow form of a table in memory, not copied where it is Arrow; the index of a pandas table is left out.
-
-    A SourceError where it is no table, Arrow cannot hold its values, or two columns have one name.
-    """
+    """Arrow form of a table in memory, without a pandas index; Arrow data are not copied."""
+    # A SourceError if it is no table, Arrow cannot hold its values, or two columns have one name.
     kind = type(table).__name__
     try:
         arrow = _arrow(table)
@@ -58,10 +56,8 @@ def _arrow(table: object) -> pa.Table | None:
 
 
 def _with_zeros(lengths: pa.ChunkedArray) -> pa.Array:
-    """The same lengths of time, with 0 where NULL stands.
-
-    The number below a NaT is the least of all, and DuckDB ends where it multiplies that.
-    """
+    """The same durations with 0 in place of NULL."""
+    # The integer behind a NaT is the least of its type, and DuckDB fails when it multiplies that integer.
     numbers = lengths.cast(pa.int64()).fill_null(0).to_numpy()
     return pa.array(numbers, mask=lengths.is_null().to_numpy()).cast(lengths.type)
 
@@ -71,11 +67,9 @@ def _library(table: object) -> str:
 
 
 def in_other_form(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray | None:
-    """Released values in a type of the source, where DuckDB or the recode has another form for it.
-
-    Texts as UUID or JSON, sets and ranges of members of the type, nested lengths of time; None for any other.
-    An Arrow exception or a ValueError where a value has no such form.
-    """
+    """Released values in a type of the source for which DuckDB or the recode uses another form; else None."""
+    # Text as UUID or JSON, sets and ranges of members of the type, nested durations. An Arrow exception or a
+    # ValueError if a value has no such form.
     if pa.types.is_nested(column.type) and not pa.types.is_nested(getattr(kind, "storage_type", kind)):
         member = kind.value_type if pa.types.is_dictionary(kind) else kind
         if pa.types.is_list(column.type):
@@ -91,7 +85,7 @@ def in_other_form(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray
 
 
 def _with_lengths(value: Any) -> Any:
-    """A nested value with lengths of time in the place of intervals."""
+    """A nested value with durations in place of intervals."""
     if isinstance(value, pa.MonthDayNano):
         if value.months:
             raise ValueError("a month has no length")
@@ -104,7 +98,7 @@ def _with_lengths(value: Any) -> Any:
 
 
 def as_given(released: pa.Table, given: object, source: pa.Table) -> Any:
-    """The released rows as a table of the kind that was given."""
+    """The released rows as a table of the kind of `given`."""
     if isinstance(given, pa.RecordBatch):
         return released.combine_chunks().to_batches()[0]
     if isinstance(given, pa.RecordBatchReader):
@@ -115,7 +109,7 @@ def as_given(released: pa.Table, given: object, source: pa.Table) -> Any:
     try:
         return _pandas(released, given, source) if kind == "pandas" else _polars(released, given)
     except Exception as cause:
-        # Of any kind: polars, which may not be there, has errors of its own; pandas raises those of numpy.
+        # Any exception: polars, which may be missing, has its own exceptions; pandas raises those of numpy.
         raise ReleaseError(
             f"{kind} cannot hold the released rows: {cause}; give a pyarrow.Table and one comes back"
         ) from cause
@@ -142,7 +136,7 @@ def _of_pandas(frame: Any) -> pa.Table:
 
 
 def _array(values: Any) -> Any:
-    """Arrow form of a Series or Index of pandas."""
+    """Arrow form of a pandas Series or Index."""
     pd = objects.library("pandas")
 
     if isinstance(values.dtype, pd.CategoricalDtype):
@@ -153,7 +147,7 @@ def _array(values: Any) -> Any:
         codes = pa.array(numbers, mask=numbers < 0)
         if _is_plain(categories.type):
             return pa.DictionaryArray.from_arrays(codes, categories, ordered=bool(values.dtype.ordered))
-        # DuckDB reads no dictionary of these, or ends on it.
+        # DuckDB cannot read a dictionary of these types, or crashes on it.
         return categories.take(codes)
     if isinstance(values.dtype, np.dtype) and values.dtype.kind == "O":
         return objects.array_of(values.to_numpy())
@@ -188,7 +182,7 @@ def _pandas(released: pa.Table, given: Any, source: pa.Table) -> Any:
 
 
 def _column(released: pa.ChunkedArray, values: Any, source: pa.ChunkedArray) -> Any:
-    """A released column as an array of the dtype that its Series had, if that can hold it."""
+    """A released column as an array of its pandas dtype, if that dtype can hold the values."""
     pd = objects.library("pandas")
 
     dtype = values.dtype
@@ -202,7 +196,7 @@ def _column(released: pa.ChunkedArray, values: Any, source: pa.ChunkedArray) -> 
         nested = pa.types.is_nested(released.type)
         return objects.objects_of(released, {}, _maker(dtype)) if nested else _of_arrow(released)
     if isinstance(dtype, pd.Float32Dtype | pd.Float64Dtype):
-        # pandas would take NaN for NA.
+        # pandas would read NaN as NA.
         absent = released.is_null().to_numpy()
         return pd.arrays.FloatingArray(released.fill_null(0).to_numpy(), absent)
     if hasattr(dtype, "__from_arrow__"):
@@ -211,7 +205,7 @@ def _column(released: pa.ChunkedArray, values: Any, source: pa.ChunkedArray) -> 
 
 
 def _categories(released: pa.ChunkedArray, dtype: Any) -> Any:
-    """Categories of the source that some record is released with, in their order; else their values."""
+    """Categories of the source that a released record has, in their order; else the released values."""
     pd = objects.library("pandas")
 
     if pa.types.is_dictionary(released.type):
@@ -236,7 +230,7 @@ def _categories(released: pa.ChunkedArray, dtype: Any) -> Any:
 
 
 def _maker(dtype: Any) -> Callable[[Any], Any]:
-    """Return what makes an end of a range, or a member of a set, of a value of Arrow."""
+    """Return the function that makes an end of a range, or a member of a set, from an Arrow value."""
     pd = objects.library("pandas")
 
     if isinstance(dtype, pd.PeriodDtype):
@@ -246,7 +240,7 @@ def _maker(dtype: Any) -> Callable[[Any], Any]:
 
 
 def _of_arrow(released: pa.ChunkedArray) -> Any:
-    """A column in the dtype that pandas has for its Arrow type; whole numbers with NULL stay whole."""
+    """A column in the pandas dtype of its Arrow type; whole numbers with NULL stay whole."""
     pd = objects.library("pandas")
 
     if pa.types.is_integer(released.type) and released.null_count:

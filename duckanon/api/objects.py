@@ -1,7 +1,7 @@
-"""Objects: what cells of a pandas frame are in Arrow, and the same objects again for what was released.
+"""Python objects in cells of a pandas frame: their Arrow form, and the same objects for released values.
 
-Arrow guesses a type from the objects of a column, and may lose some of them: of a date beside an instant it
-keeps the days, of a text beside bytes the bytes. Such a column is refused before anything of it is read.
+Arrow guesses one type from the objects of a column and may lose information. Of dates beside timestamps it
+keeps the days, and of text beside bytes the bytes. Such a column is refused before any of it is read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _EXACT_TYPES = {str, int, bool, bytes, float, datetime.date}
-"""Types of which Arrow gives back each value: the columns that have one of them need no comparison."""
+"""Types that Arrow returns without loss: a column of one such type needs no comparison."""
 
 _SCALARS = {
     str,
@@ -38,19 +38,17 @@ _SCALARS = {
 }
 _LISTS = {list, tuple, set, np.ndarray}
 _SEVERAL_VALUES = object()
-"""Stands for objects that are one value to Arrow, such as 1 and 1.0."""
+"""Marks different objects that are one value to Arrow, such as 1 and 1.0."""
 
 
 def library(name: str) -> Any:
-    """Return a library that whoever gave a frame of it has loaded: duckanon needs none of them."""
+    """Return a library that is already loaded, since the user passed one of its frames."""
     return sys.modules[name]
 
 
 def key_of(value: Any) -> Any:
-    """What an object and its form in Arrow have in common, hashable; a TypeError for an unknown type.
-
-    None for whatever pandas takes for missing. Subclasses are unknown: they may hold what no audit has seen.
-    """
+    """Hashable key that an object shares with its Arrow form, None if missing; a TypeError if unknown."""
+    # Subclasses are unknown types: they may hold data that no audit has seen.
     pd = library("pandas")
 
     kind = type(value)
@@ -80,7 +78,7 @@ def key_of(value: Any) -> Any:
 
 
 def array_of(values: npt.NDArray[np.object_]) -> pa.Array:
-    """Arrow form of objects; a TypeError where one of them would not come back as it is."""
+    """Arrow form of objects; a TypeError if an object would come back changed."""
     pd = library("pandas")
 
     absent, exact = pd.isna(values), _is_exact(values)
@@ -93,7 +91,7 @@ def array_of(values: npt.NDArray[np.object_]) -> pa.Array:
     if pa.types.is_timestamp(array.type):
         zones = {str(getattr(one, "tzinfo", None)) for one in values[~absent]}
         if len(zones) > 1:
-            # Arrow has one time zone for all, and would take that of the first record.
+            # Arrow has one time zone for a column, and would take the zone of the first record.
             array = array.cast(pa.timestamp(array.type.unit, "UTC"))
     if not exact:
         for value, read in zip(values, array.to_pylist(), strict=True):
@@ -103,10 +101,8 @@ def array_of(values: npt.NDArray[np.object_]) -> pa.Array:
 
 
 def _without_numpy(value: Any) -> Any:
-    """A value with those of pandas in the place of numpy's instants and lengths of time, at every depth.
-
-    pyarrow 26 ends the process where an instant of numpy stands beside a number of numpy.
-    """
+    """A value, at every depth, with timestamps and durations of pandas in place of those of numpy."""
+    # pyarrow 26 crashes on a timestamp of numpy beside a number of numpy.
     if isinstance(value, np.datetime64):
         return library("pandas").Timestamp(value)
     if isinstance(value, np.timedelta64):
@@ -126,7 +122,7 @@ def _is_exact(values: npt.NDArray[np.object_]) -> bool:
 
 
 def known_objects(values: Iterable[Any], source: pa.Array | pa.ChunkedArray) -> dict[Any, Any]:
-    """Objects by what Arrow has of them; a value that was written in several ways is left to Arrow."""
+    """Objects by the key of their Arrow value; a value with several forms of object gets a mark instead."""
     known: dict[Any, Any] = {}
     for value, read in zip(values, source.to_pylist(), strict=True):
         if read is None:
@@ -153,14 +149,14 @@ def objects_of(
         return [given(one) for one in value] if isinstance(value, list) else make(value)
 
     values = released.to_pylist()
-    # An assignment would take lists of one length for a matrix.
+    # numpy would read lists of one length as a matrix.
     return np.fromiter((missing if one is None else given(one) for one in values), object, len(values))
 
 
 def back(
     released: pa.ChunkedArray, values: npt.NDArray[np.object_], source: pa.ChunkedArray
 ) -> npt.NDArray[np.object_]:
-    """Released values of a column of objects, as objects of the types that it had."""
+    """Released values of a column of objects, as objects of the original types."""
     pd = library("pandas")
 
     absent = pd.isna(values)
@@ -172,7 +168,7 @@ def back(
 
 
 def _maker(kinds: set[type]) -> Callable[[Any], Any]:
-    """Return what makes an object of a value that the source does not have, such as a mean."""
+    """Return the function that makes an object of a value that the source lacks, such as a mean."""
     pd = library("pandas")
 
     (kind,) = kinds if len(kinds) == 1 else (object,)

@@ -1,4 +1,4 @@
-"""From Python what CREATE ANONYMIZED VIEW and AUDIT are in SQL, of tables of a database and of frames."""
+"""CREATE ANONYMIZED VIEW and AUDIT as Python functions, for tables of a database and for frames."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ def anonymize(
     or_replace: bool = False,
     effect: bool = False,
 ) -> Release:
-    """Release of a table or query as an anonymized view.
+    """Release a table or query as an anonymized view.
 
     Parameters
     ----------
     con : Connection or duckdb.DuckDBPyConnection
-        The connection.
+        Connection of the source and of the view.
     source : str
         Name of a table, view or file, or a query.
     policy : Policy
-        Roles of the columns and what the release must keep.
+        Roles of the columns and thresholds of the release.
     name : str
-        Name of the view, as in SQL: ``schema.view``, quoted where it must be.
+        Name of the view as in SQL: ``schema.view``, quoted if necessary.
     or_replace : bool
-        Whether an anonymized view of that name is replaced.
+        Whether to replace an anonymized view of that name.
     effect : bool
-        Whether to tell what changes in each quasi-identifier, as `Release.effect`.
+        Whether to compute the change of each quasi-identifier, `Release.effect`.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def anonymize(
     Raises
     ------
     DuckanonError
-        Source, policy or name is wrong, or the audit failed; nothing is visible then.
+        The source, the policy or the name is wrong, or the audit failed. Nothing is published then.
     """
     plain = _plain(con)
     target = resolve(plain, parse_name(name))
@@ -77,12 +77,12 @@ def anonymize(
 
 @interruptible
 def audit(con: Connection | duckdb.DuckDBPyConnection, relation: str, policy: Policy | AuditPolicy) -> Report:
-    """Audit of a table, view or anonymized view by a policy.
+    """Audit a table, view or anonymized view by a policy.
 
     Parameters
     ----------
     con : Connection or duckdb.DuckDBPyConnection
-        The connection.
+        Connection of the relation.
     relation : str
         Name of the table or view, as in SQL, or a file in single quotes.
     policy : Policy or AuditPolicy
@@ -96,8 +96,8 @@ def audit(con: Connection | duckdb.DuckDBPyConnection, relation: str, policy: Po
     Raises
     ------
     DuckanonError
-        The relation or a column does not exist, or the relation is empty: never a pass. A PolicyError where
-        the policy asks for `subject`, `p_percent` or `min_values`, of which rows do not tell.
+        The relation or a column does not exist, or the relation is empty. A PolicyError if the policy asks
+        for `subject`, `p_percent` or `min_values`, which cannot be checked in released rows.
     """
     if isinstance(policy, Policy):
         check_of_rows(policy.subject, policy.p_percent, policy.min_values)
@@ -108,8 +108,8 @@ def register(con: Connection | duckdb.DuckDBPyConnection) -> None:
     """Add our functions to a DuckDB connection, as temporary objects.
 
     Table functions ``anonymize`` and ``equivalence_classes``, scalar functions ``microaggregate`` and
-    ``emd_ordered``, and the audit macros. Calling it again renews them. A `Connection` has them anyway, from
-    the first statement on that calls one.
+    ``emd_ordered``, and the audit macros. A second call renews them. A `Connection` adds them by itself when
+    a statement first calls one of them.
 
     Parameters
     ----------
@@ -118,14 +118,14 @@ def register(con: Connection | duckdb.DuckDBPyConnection) -> None:
 
     Notes
     -----
-    The table functions run when the query is bound, on a cursor of their own: they see committed,
-    non-temporary relations only, and a prepared statement keeps the rows of its preparation.
+    The table functions run when DuckDB binds the query, on their own cursor. They see only committed,
+    non-temporary relations, and a prepared statement keeps the rows of its preparation.
     """
     sql_functions.register(_plain(con))
 
 
 def unregister(con: Connection | duckdb.DuckDBPyConnection) -> None:
-    """Remove what `register` added; nothing happens where nothing was added.
+    """Remove the functions that `register` added, if any.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def _relation(name: QualifiedName) -> str:
 
 
 def _query(source: str) -> str:
-    """Return the query that a name stands for; a text that is not a name is a query itself."""
+    """Return the query that a name means; a text that is not a name is a query itself."""
     try:
         named = parse_name(source)
     except ValueError:
@@ -154,28 +154,28 @@ def _query(source: str) -> str:
 
 @interruptible
 def anonymize_table(table: object, policy: Policy) -> Any:
-    """Released rows of a table in memory, as a table of the same kind.
+    """Release a table in memory; return the released rows as a table of the same kind.
 
     Parameters
     ----------
     table : pandas.DataFrame, polars.DataFrame, pyarrow.Table, RecordBatch or RecordBatchReader
-        The records; anything that offers the Arrow C stream works. A pandas index is not a column.
+        The records. Any object with an Arrow C stream works. A pandas index is not a column.
     policy : Policy
         Roles and thresholds.
 
     Returns
     -------
     pandas.DataFrame, polars.DataFrame, pyarrow.Table, RecordBatch or RecordBatchReader
-        Released columns in source order, rows in the order of the released values, audited; the kind that was
-        given, a pyarrow.Table for any other Arrow stream. A column has the type that it had, if that can hold
-        the released values: a range is a struct, a set a list. Of categories (pandas, polars, an Arrow
-        dictionary) those that no record is released with are left out, and so are attributes and metadata. A
-        pandas table has a new index.
+        Audited rows of the given kind; a pyarrow.Table for any other Arrow stream. Columns are in source
+        order, rows in the order of the released values. A column keeps its type if the type can hold the
+        released values. A range is a struct, a set is a list. Categories (pandas, polars, an Arrow
+        dictionary) without a released record are left out, as are attributes and metadata. A pandas table has
+        a new index.
 
     Raises
     ------
     DuckanonError
-        The table cannot be read, or the policy cannot be kept.
+        The table cannot be read, or no release can keep the policy.
 
     Examples
     --------
@@ -190,11 +190,11 @@ def anonymize_table(table: object, policy: Policy) -> Any:
         query = templates.render("relation.sql.j2:rows", relation="source")
         released = unpublished.released_rows(con, query, policy, plain=True).table
         if isinstance(table, pa.RecordBatch):
-            # Arrow does not put together chunks of every encoding.
+            # Arrow cannot combine chunks of every encoding.
             released = released.combine_chunks()
         for place, name in enumerate(released.column_names):
             if name not in source.column_names:
-                # The number of the class.
+                # The column with the number of the class.
                 continue
             audited = released.column(name)
             column = _returned(audited, source.column(name))
@@ -213,70 +213,72 @@ def anonymize_stream(
     method: StreamMethod = "steered",
     **options: Any,
 ) -> AnonymizedStream:
-    """Tuples of a stream in classes of k, none later than a delay (steered microaggregation, or CASTLE).
+    """Anonymize a stream in classes of k within a delay, by steered microaggregation or CASTLE.
 
     Parameters
     ----------
     batches : iterable of pyarrow.RecordBatch
-        The stream, all batches of one schema; also a RecordBatchReader or a pyarrow.Table's ``to_batches()``.
+        Batches of one schema, for example a RecordBatchReader or ``to_batches()`` of a pyarrow.Table.
     quasi_identifiers : str or sequence of str
-        Columns that get one value a class.
+        Columns that are released with one value a class.
     k : int
-        Tuples of a class, at least 2, each of another subject.
+        Tuples of a class, at least 2, of k different subjects.
     delay : int
-        How many tuples may come after one before it is written, at least k - 1. A tuple that cannot leave in
-        a class by then is dropped, and counted.
+        Largest number of tuples read after a tuple before that tuple is written, at least k - 1. A tuple that
+        fits no class by then is dropped and counted.
     order_weight : float
-        What a place in the stream counts beside a quasi-identifier, of which a whole range counts 1; at
-        least 0. The greater, the less tuples are reordered, and the less alike are those of a class.
+        Weight of the place in the stream in the distance, at least 0; the range of a quasi-identifier has the
+        length 1. A larger weight reorders tuples less and makes the tuples of a class less alike.
     subject : str or sequence of str, optional
-        Columns that tell whose a tuple is; dropped. Without it every tuple is of a subject of its own.
+        Columns that identify the person of a tuple; dropped. By default each tuple is another subject.
     method : {'steered', 'castle'}
-        Algorithms 2 and 3 of Domingo-Ferrer and Soria-Comas (2017); or CASTLE of Cao, Carminati, Ferrari and
-        Tan (2011), which releases ranges. With it a tuple may leave after its class, with the same ranges:
-        whatever was given out so far, every combination of ranges in it is of at least k subjects.
+        'steered': Algorithms 2 and 3 of Domingo-Ferrer and Soria-Comas (2017). 'castle': CASTLE of Cao,
+        Carminati, Ferrari and Tan (2011), which releases ranges. A tuple may leave after its class, with the
+        ranges of that class. At any time, each released combination of ranges has at least k subjects.
     **options
-        ``sensitive``, ``t``, ``l``, ``distance``: as in `Policy`, l distinct and no distance 'hierarchical'.
-        A class leaves if it has l values and its EMD from the tuples that were read by then is at most t;
-        else it takes more tuples, those that help most, or its oldest is dropped; not with 'castle'.
-        ``reference``: 'all', or 'window', the last ``window`` of them, 10 (delay + 1) if it is not given.
-        ``identifiers``: columns that are dropped. ``recode``, ``weights``, ``min_values``, ``digits``,
-        ``hierarchies`` (rows or files): as in `Policy`; a value that is no leaf is an error. With 'castle'
-        all are 'range', of numbers, dates and timestamps. ``nulls``: 'category'
-        (NULL is a value; among numbers it lies a range below the least), not with 'castle'; or 'error'.
-        ``scale``: ends of the range of a number or date, ``{'age': (0, 120)}``; else from the least
-        to the largest of the first ``warm_up`` tuples, delay + 1 if it is not given, which is the most. The
-        first ``warm_up`` values of a column tell, too, to how many digits its means are rounded, where these
-        are floating-point numbers or timestamps.
-        ``cluster``: 'nearest' (the others of a class are the nearest to the tuple whose delay is over) or
-        'grow' (each is the nearest to the centre of those before), of 'steered'. ``clusters``: how many
-        wait at a time, 50; ``recent``: of how many classes the mean loss decides what a cluster may lose and
-        which class is used again, 100; both of 'castle', its beta and mu. ``class_id``: whether a column of
-        that name numbers the classes.
+        ``sensitive``, ``t``, ``l``, ``distance``: as in `Policy`, with distinct l and no 'hierarchical'
+        distance; not with 'castle'. A class is released if it has l values and its EMD from the tuples read
+        so far is at most t. Otherwise the class takes the tuples that help most, or its oldest tuple is
+        dropped.
+        ``reference``: 'all' compares with all tuples read, 'window' with the last ``window`` tuples, by
+        default 10 (delay + 1).
+        ``identifiers``: columns that are dropped.
+        ``recode``, ``weights``, ``min_values``, ``digits``, ``hierarchies`` (rows or files): as in `Policy`.
+        A value that is no leaf is an error. 'castle' recodes numbers, dates and timestamps, by 'range' only.
+        ``nulls``: 'error', or 'category', where NULL is a value and lies one range below the least number;
+        not with 'castle'.
+        ``scale``: ends of the range of a number or date, ``{'age': (0, 120)}``; by default the least and the
+        largest of the first ``warm_up`` tuples. ``warm_up`` is at most delay + 1, its default. For
+        floating-point numbers and timestamps these tuples also decide the digits of released means.
+        ``cluster`` of 'steered': 'nearest' takes the tuples nearest to the tuple whose delay is over, 'grow'
+        takes one by one the tuple nearest to the centre of the class so far.
+        ``clusters`` and ``recent`` of 'castle', its beta and mu: the largest number of open clusters, 50; and
+        the number of last classes, 100, whose mean loss limits a cluster and the reuse of a class.
+        ``class_id``: whether to add the column ``class_id`` with the number of the class.
 
     Returns
     -------
     AnonymizedStream
-        An iterator of RecordBatch: the columns of the input without identifiers and subject, whole classes,
-        in each the tuples in the order of their other values. ``schema``; ``report``, which counts what was
-        read, written, dropped and held.
+        An iterator of RecordBatch with whole classes, without the columns of identifiers and subject. The
+        tuples of a class are in the order of their other values. It has ``schema`` and ``report``, which
+        counts tuples read, written, dropped and held.
 
     Raises
     ------
     DuckanonError
-        At once where the options do not fit each other or the columns; while reading where a batch has
-        another schema, a quasi-identifier is NaN or infinite, a subject is NULL. Classes that were given stay
-        right; tuples that are held then are never written.
+        At once if the options do not fit each other or the columns. While reading if a batch has another
+        schema, a quasi-identifier is NaN or infinite, or a subject is NULL. Classes released before the error
+        stay valid; tuples that are held then are never written.
 
     Notes
     -----
     The first batch is read at once. The output does not depend on how the input is cut into batches. Columns
-    that are not named are written as they are; a dictionary has the values of its batch alone. Texts are as
-    far from each other as the ends of a range of numbers; beyond 16 different ones some count as
-    equal. O(delay d) a class, with 'castle' O(clusters d) a tuple more; memory of delay + 1 tuples and two
-    batches, and of 1,000 classes that 'castle' may use again.
-    For t and l O(v) a class more, v different sensitive values, which are kept: of all that were read, or of
-    the window.
+    that no option names are written unchanged; a dictionary has only the values of its batch. Two different
+    texts have the distance of the ends of a range of numbers; beyond 16 different texts some count as equal.
+
+    Time: O(delay d) a class; 'castle' needs O(clusters d) more a tuple; t and l need O(v) more a class for v
+    different sensitive values. Memory: delay + 1 tuples, two batches, the sensitive values of all tuples read
+    or of the window, and for 'castle' 1,000 classes for reuse.
 
     Examples
     --------
@@ -287,7 +289,7 @@ def anonymize_stream(
     >>> stream.report.written, stream.report.held
     (4, 0)
     """
-    # Not loaded before, as in `Connection.stream`.
+    # Imported here, as in `Connection.stream`.
     from duckanon.streams.policy import stream_options
     from duckanon.streams.stream import AnonymizedStream
 
@@ -306,7 +308,7 @@ def _is_same(con: duckdb.DuckDBPyConnection, audited: pa.ChunkedArray, column: p
 
 
 def _returned(column: pa.ChunkedArray, like: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Released values in the type that the source had, encodings too; or as they are."""
+    """Released values in the type and the encoding of the source; unchanged if that fails."""
     kind = outgoing.bare(like.type)
     typed = _typed(column, pa.chunked_array([], plain_type(kind)))
     try:
@@ -316,7 +318,7 @@ def _returned(column: pa.ChunkedArray, like: pa.ChunkedArray) -> pa.ChunkedArray
 
 
 def _typed(column: pa.ChunkedArray, like: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Released values in the type that the source had, or as they are where Arrow cannot do that."""
+    """Released values in the type of the source; unchanged if Arrow cannot convert them."""
     kind = like.type
     try:
         if isinstance(column.type, pa.ExtensionType) and not isinstance(kind, pa.ExtensionType):
@@ -325,7 +327,7 @@ def _typed(column: pa.ChunkedArray, like: pa.ChunkedArray) -> pa.ChunkedArray:
         if instead is not None:
             return instead
         if pa.types.is_timestamp(kind) and pa.types.is_timestamp(column.type):
-            # The mean of two whole seconds may not be one.
+            # The mean of two whole seconds may be no whole second.
             column = column.cast(pa.timestamp(column.type.unit, kind.tz))
         return column.cast(kind)
     except (pa.ArrowException, TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Functions for any DuckDB connection: table and scalar functions, macros of audits and hierarchies."""
+"""Our functions on any DuckDB connection: table and scalar functions, macros of audits and hierarchies."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ if TYPE_CHECKING:
     from duckanon.database.handover import Handover
 
 SLOTS = 16
-"""Calls of the table functions that one query, or the cache, can hold."""
+"""Largest number of table function calls in one query, and of calls in the cache."""
 
 PLANNER = "duckanon_plan_"
-"""Begin of the name of the scalar function that a connection's table functions call."""
+"""Prefix of the name of the planner, the scalar function that the table functions of a connection call."""
 
 TABLE_FUNCTIONS = ("anonymize", "equivalence_classes")
-"""Those that the planner answers."""
+"""Names of the table functions that the planner answers."""
 
 _serial = itertools.count(1)
 
 
 def add_called(con: duckdb.DuckDBPyConnection, statement: str) -> None:
-    """Add those of our functions that a statement calls and the connection lacks."""
+    """Add the functions of ours that a statement calls and that the connection lacks."""
     called = _called(statement)
     if not called:
         return
@@ -67,7 +67,7 @@ def _called(statement: str) -> set[str]:
         return set()
     tokens = list(tokenize(statement))
     calls = [at for at, token in enumerate(tokens[1:]) if token.text == "("]
-    # The first name before a parenthesis is that of a macro that is made here.
+    # A statement that makes a macro has the name of the macro before its first parenthesis.
     makes = calls and not {"MACRO", "FUNCTION"}.isdisjoint(token.keyword for token in tokens[: calls[0]])
     names = (unquoted(tokens[at]) for at in (calls[1:] if makes else calls))
     return {name.lower() for name in names if _any_name().fullmatch(name)}
@@ -75,7 +75,7 @@ def _called(statement: str) -> set[str]:
 
 @cache
 def _any_name() -> re.Pattern[str]:
-    """Pattern of the names of our functions, from the files: writing the macros takes longer."""
+    """Pattern of the names of our functions, read from the files, since rendering the macros is slower."""
     return re.compile(
         "|".join((*SCALARS, *TABLE_FUNCTIONS, "audit", *audit_names(), *hierarchies.names())), re.IGNORECASE
     )
@@ -93,7 +93,7 @@ def _add_functions(con: duckdb.DuckDBPyConnection) -> None:
     slots = {_slot_name(serial, number): Slot() for number in range(SLOTS)}
     for name, slot in slots.items():
         con.register(name, slot)
-    # Functions belong to the database instance, so every connection has a planner of its own.
+    # Scalar functions belong to the database instance, so every connection has its own planner.
     con.create_function(_planner_name(serial), planner(con, slots), ["VARCHAR"] * 4, "VARCHAR")
     present = _present(con)
     for name in sorted(SCALARS.keys() - present):
@@ -112,7 +112,8 @@ def _create_scalar(con: duckdb.DuckDBPyConnection, name: str) -> None:
     try:
         con.create_function(name, function, given, result, type=ARROW)
     except duckdb.NotImplementedException as taken:
-        # DuckDB keeps the name and forgets the function where the transaction that made it was rolled back.
+        # After a rollback of the transaction that made a function, DuckDB keeps its name without the
+        # function.
         raise DuckanonError(
             f"DuckDB does not make {name}() again after a ROLLBACK on this connection: "
             "open another one, and call duckanon.register(con) before BEGIN"
@@ -125,7 +126,7 @@ def _add_macros(con: duckdb.DuckDBPyConnection, names: Collection[str]) -> None:
             engine.run(con, hierarchies.statement(name), "register")
     if set(names) <= {*hierarchies.names(), *SCALARS, *TABLE_FUNCTIONS}:
         return
-    # sqlglot, which writes these macros, is a quarter of the start of every command.
+    # Loading sqlglot, which writes these macros, takes a quarter of the start of a command.
     from duckanon.audits import macros as auditsql
 
     for (name, _), statement in zip(
@@ -194,7 +195,7 @@ SCALARS: Mapping[str, tuple[Callable[..., pa.Array], list[Any], str]] = {
     "microaggregate": (_microaggregate, ["DOUBLE[][]", "INTEGER"], "INTEGER[]"),
     "emd_ordered": (_emd_ordered, ["DOUBLE[]", "DOUBLE[]"], "DOUBLE"),
 }
-"""Scalar functions, their arguments and results; they belong to the database instance."""
+"""Scalar functions with arguments and results; they belong to the database instance."""
 
 
 def _planner_name(serial: int) -> str:
@@ -213,7 +214,7 @@ def _macros() -> list[tuple[str, bool]]:
 
 
 LEFT_OUT = "(left out)"
-"""Value of an argument of a table function that the caller did not write."""
+"""Default of a table function argument, by which a missing argument is recognized."""
 
 SESSION = (
     "search_path",
@@ -230,18 +231,16 @@ SESSION = (
     "order_by_non_integer_literal",
     "scalar_subquery_error_on_multiple_rows",
 )
-"""Settings that a session has for itself and that change which rows a name stands for."""
+"""Settings of a session that decide which rows a name means."""
 
 STAGE = "table function"
 
 
 class Slot:
-    """An Arrow table behind a registered name; DuckDB asks for it anew in every query.
+    """An Arrow table behind a registered name, which DuckDB reads again in every query."""
 
-    Every filling has a column with a name of its own, so that a prepared statement that was bound to an older
-    filling fails and never shows the rows of another call.
-    """
-
+    # Each filling has a column with another name. A prepared statement that was bound to an older filling
+    # therefore fails, and never shows the rows of another call.
     def __init__(self) -> None:
         self.mark = ""
         # DuckDB registers no table without a column.
@@ -249,28 +248,26 @@ class Slot:
         self.columns: tuple[Any, ...] = ()
 
     def fill(self, rows: Handover) -> None:
-        """Hold another table from now on."""
+        """Replace the table."""
         self.mark = f"duckanon_filling_{next(_serial)}"
         self.table = rows.table.append_column(self.mark, pa.nulls(rows.table.num_rows, pa.bool_()))
         self.columns = rows.columns
 
     def __arrow_c_schema__(self) -> object:
-        """Schema of the table of the moment."""
+        """Schema of the current table."""
         return self.table.schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Rows of the table of the moment."""
+        """Rows of the current table."""
         return self.table.__arrow_c_stream__(requested_schema)
 
 
 def planner(con: duckdb.DuckDBPyConnection, slots: dict[str, Slot]) -> Callable[[str, str, str, str], str]:
-    """Function that the table functions of a connection call while a query is bound; it returns a SELECT.
-
-    Its arguments: name of the table function, relation, options and settings of the session (both JSON).
-    DuckDB binds one query more than once, so a call is answered from its slot (by registered name) where all
-    that the answer depends on is the same: the call, the settings, the rows of the source and of every
-    hierarchy with names, types and order. Where that cannot be known, the release is made again.
-    """
+    """Function that the table functions of a connection call while a query is bound; it returns a SELECT."""
+    # Its arguments: the table function, the relation, options and session settings (both JSON). DuckDB binds
+    # one query more than once. A repeated call is answered from its slot (by registered name) if nothing that
+    # the answer depends on has changed: the call, the settings, the rows of the source and of every hierarchy
+    # with names, types and order. If that cannot be known, the release is made again.
     filled: OrderedDict[object, str] = OrderedDict()
 
     @interruptible
@@ -278,7 +275,7 @@ def planner(con: duckdb.DuckDBPyConnection, slots: dict[str, Slot]) -> Callable[
         policy = _policy(options)
         with con.cursor() as cursor:
             _same_session(cursor, json.loads(session))
-            # One snapshot for all that is read; only temporary tables are written, which go with the cursor.
+            # One snapshot for all reads. Only temporary tables are written, and they end with the cursor.
             cursor.begin()
             source = _source(cursor, function, relation)
             call = _digest(cursor, [source], function, relation, options, _settings(cursor))
@@ -286,7 +283,7 @@ def planner(con: duckdb.DuckDBPyConnection, slots: dict[str, Slot]) -> Callable[
             key: object = (call, trees)
             if key not in filled:
                 rows = _rows(cursor, function, source, policy)
-                # A file may have been written meanwhile, and a view may not give the same rows twice.
+                # A file may have changed meanwhile, and a view may give other rows each time.
                 if call is None or trees is None or _trees(cursor, policy) != trees:
                     key = object()
                 free = [name for name in slots if name not in filled.values()]
@@ -300,7 +297,7 @@ def planner(con: duckdb.DuckDBPyConnection, slots: dict[str, Slot]) -> Callable[
 
 
 def _same_session(cursor: duckdb.DuckDBPyConnection, session: dict[str, str]) -> None:
-    """Read as the caller reads: the same name means the same relation, and a view gives the same rows."""
+    """Give a cursor the settings of the caller's session, so that names and views mean the same rows."""
     for name, value in engine.rows(cursor, templates.render("session.sql.j2:settings"), STAGE):
         if name not in session or value == session[name]:
             continue
@@ -315,7 +312,7 @@ def _same_session(cursor: duckdb.DuckDBPyConnection, session: dict[str, str]) ->
 
 
 def _source(cursor: duckdb.DuckDBPyConnection, function: str, relation: str) -> str:
-    """Temporary table of the rows of a relation, read once."""
+    """Copy the rows of a relation to a temporary table, and return its name."""
     source = f"{engine.workspace()}_source"
     query = templates.render("functions/rows.sql.j2:source", source=source, relation=relation)
     try:
@@ -334,10 +331,8 @@ def _source(cursor: duckdb.DuckDBPyConnection, function: str, relation: str) -> 
 
 
 def _digest(cursor: duckdb.DuckDBPyConnection, relations: list[str], *others: str) -> str | None:
-    """Hash of texts and of the rows of relations with their names, types and order.
-
-    None where two values might have one hash, which is so inside a VARIANT. (NaN is one value of each sign.)
-    """
+    """Hash of texts, and of the rows of relations with names, types and order; None if it is ambiguous."""
+    # Two different VARIANT values may have one hash. (NaN is one value of each sign.)
     state = hashlib.sha256(json.dumps(others).encode())
     for relation in relations:
         columns = columns_of(cursor, relation, STAGE)
@@ -348,7 +343,7 @@ def _digest(cursor: duckdb.DuckDBPyConnection, relations: list[str], *others: st
 
 
 def _trees(cursor: duckdb.DuckDBPyConnection, policy: Policy) -> str | None:
-    """Hash of the hierarchies, None where one cannot be read: the release then says what is wrong."""
+    """Hash of the hierarchies; None if one cannot be read, and then the release reports the error."""
     names = sorted(set(hierarchy_names(policy)))
     files = [name for name in names if Path(name).is_file()]
     tables = [_tree(name) for name in names if name not in files]
@@ -364,7 +359,7 @@ def _tree(name: str) -> str:
 
 
 def _settings(cursor: duckdb.DuckDBPyConnection) -> str:
-    """Every setting of the session, for one may change what a view gives, or the partition."""
+    """Every setting of the session: any of them may change the rows of a view, or the partition."""
     return json.dumps(engine.rows(cursor, templates.render("session.sql.j2:settings"), STAGE), default=str)
 
 
@@ -376,7 +371,7 @@ def _rows(cursor: duckdb.DuckDBPyConnection, function: str, source: str, policy:
 
 
 def _reading(name: str, slot: Slot, relation: str) -> str:
-    """SELECT of the rows of a slot, which fails where the caller means another relation by the same name."""
+    """SELECT of the rows of a slot; it fails if the name means another relation to the caller."""
     try:
         parts = parse_name(relation)
         plain = parts.name if parts.schema is None else relation
@@ -389,11 +384,8 @@ def _reading(name: str, slot: Slot, relation: str) -> str:
 
 
 def given_options(options: str) -> dict[str, Any]:
-    """Options, by name, that the caller of a table function wrote: those of the JSON that are not `LEFT_OUT`.
-
-    An empty list is as good as none. A value that is NULL is an error: a threshold from a query without a row
-    must not be lost.
-    """
+    """Options by name in the JSON of a table function call, without `LEFT_OUT` values and empty lists."""
+    # NULL is an error: a threshold from a subquery without a row must not be lost.
     given = {
         name: value
         for name, value in json.loads(options, parse_float=Decimal).items()

@@ -1,1 +1,1 @@
-"""The commands of the command line, one a module; `duckanon.cli` puts them together."""
+"""The commands of the command line, one module each; `duckanon.cli.main` combines them."""

@@ -129,10 +129,10 @@ def anonymize(
             show(Outcome("plan", explain(con, Source(query, "memory", "main"), release_policy)))
             return PASSED
         name = Target("memory", "main", table or path.stem)
-        # Interruptible of its own: with the view in memory the command is not as good as done.
+        # Interruptible separately: the view in memory is not yet the file that the user asked for.
         made = interruptible(create)(con, query, release_policy, name, effect=effect, only=True)
         report = interruptible(export)(con, name, str(path), written=texts, just_made=True, **formulas)
-    # The audit is that of the file; what its rows do not tell is what CREATE found.
+    # The audit is of the file. Measures that its rows do not show are taken from CREATE.
     known = {measure.measure for measure in report.measures}
     beside = tuple(measure for measure in made.report.measures if measure.measure not in known)
     full = replace(report, measures=report.measures + beside, plan=made.report.plan)
@@ -142,12 +142,12 @@ def anonymize(
 
 
 def _typed(policy: Policy) -> tuple[str, ...]:
-    """Columns that need the type that they look like: those that are recoded, measured or counted."""
+    """Columns that need their natural type, since they are recoded, measured or counted."""
     return (*policy.quasi_identifiers, *policy.sensitive, *policy.subject)
 
 
 def _written(con: duckdb.DuckDBPyConnection, read: Csv | str, policy: Policy) -> dict[str, Rewritten]:
-    """How the values of columns that are not recoded stand in the CSV that they come from."""
+    """Form in the source CSV of the values of columns that are not recoded."""
     if not isinstance(read, Csv):
         return {}
     recoded = {fold(name) for name in policy.quasi_identifiers if policy.release == "table"}
@@ -155,7 +155,7 @@ def _written(con: duckdb.DuckDBPyConnection, read: Csv | str, policy: Policy) ->
 
 
 def _check_unnamed(read: Csv | str, policy: Policy) -> None:
-    """Raise where `insensitive = *` would release a column without a name: mostly the number of a record."""
+    """Raise if `insensitive = *` would release a column without a name, which is usually a record number."""
     named = {fold(name) for name in (*_typed(policy), *policy.identifiers)}
     left = [name for name in (read.unnamed if isinstance(read, Csv) else ()) if fold(name) not in named]
     if left and policy.insensitive == "*":

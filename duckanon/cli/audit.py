@@ -70,10 +70,10 @@ if TYPE_CHECKING:
     from duckanon.audits.report import Report
 
 KNOWN = (*FORMATS, "html")
-"""What --format takes."""
+"""Values of --format."""
 
 _PROVED = frozenset({"json", "junit", "sarif"})
-"""Formats that are kept, and so say what was asked of which rows."""
+"""Formats for archives, which state the policy and the audited rows."""
 
 _CHANGES = "changes since the audit of --against:"
 
@@ -167,7 +167,7 @@ def audit(
 
 
 def _options(flags: dict[str, Any], file: Path | None) -> dict[str, Any]:
-    """Options of the policy file, and of the flags, which win."""
+    """Options of the policy file, replaced by those of the flags."""
     given = read_flags(flags)
     text = "" if file is None else read_text(file, "policy", error=PolicyError)
     options = stated_options(text, **given)
@@ -180,14 +180,14 @@ def _options(flags: dict[str, Any], file: Path | None) -> dict[str, Any]:
 
 
 def _audited(options: dict[str, Any], *, by_flag: bool) -> AuditPolicy:
-    """What is audited: whoever names quasi-identifiers by a flag asks about these, however released."""
+    """Policy of the audit; quasi-identifiers named by a flag are audited, whatever form the release has."""
     if options.get("release", "table") != "table" and not by_flag:
         return audited(options)
     return AuditPolicy(**{name: value for name, value in options.items() if name in AUDIT_OPTIONS})
 
 
 def _saved(file: Path) -> dict[str, Any]:
-    """Audit that was saved as JSON; read before the audit, which may take long."""
+    """Audit that was saved as JSON; read before the new audit, which may take long."""
     check_local(file)
     try:
         saved = json.loads(read_text(file, "saved audit"), parse_constant=str.lower)
@@ -211,13 +211,13 @@ def _html(
             cost = measured(con, Source(query, *current(con)), asked)
         return html_report(con, relation, report, audit_policy, roles=roles, original=before, frontier=cost)
     except Exception:
-        # The audit took place, so its verdicts are told, whatever the page lacks.
+        # The audit succeeded, so its verdicts are printed even if the page cannot be made.
         complain(report.to_text())
         raise
 
 
 def _with_changes(text: str, form: str, changed: Changes | None) -> str:
-    """Document with what changed; JUnit and SARIF have no place for it."""
+    """Document with the changes since the saved audit; JUnit and SARIF have no place for them."""
     if changed is None:
         return text
     if form == "text":
@@ -233,7 +233,7 @@ def _plain(changed: Changes) -> dict[str, Any]:
 
 
 def _deliver(text: str, report: Report, changed: Changes | None, *, form: str, output: Path | None) -> None:
-    """Write the document; what changed goes where it does not end up in the document of a machine."""
+    """Write the document; print changes apart from a document that a machine reads."""
     aside = [] if changed is None or form == "text" else [_CHANGES, changed.to_text()]
     deliver(text, output)
     if output is None:
@@ -248,7 +248,7 @@ def _deliver(text: str, report: Report, changed: Changes | None, *, form: str, o
 
 
 def _verdict(report: Report) -> str:
-    """One line for the log of a CI system while the document is in a file."""
+    """One line for the log of a CI system, while the document goes to a file."""
     broken = [titled(measure) for measure in report.measures if measure.passed is False]
     judged = sum(measure.passed is True for measure in report.measures)
     verdict = f"passed, thresholds: {judged}" if judged else "no threshold was set"

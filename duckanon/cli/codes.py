@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 PASSED, VIOLATION, ERROR = 0, 1, 2
-"""Done and every check passed; the audit found a violation; an error."""
+"""All checks passed; an audit found a violation; an error."""

@@ -1,4 +1,4 @@
-"""The commands, each loaded when it is asked for: neither they nor the database are needed to list them."""
+"""The commands, each loaded only when it is used: a list of them needs neither their modules nor DuckDB."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ SUMMARIES = {
     "spark": "Release or audit where Spark runs, for data that outgrow one machine.",
     "methods": "List the partition methods with guarantees, cost and source.",
 }
-"""By command, in the order in which they are listed: what its function says of itself."""
+"""First line of the docstring of each command, in the order of the list."""
 
-# A script is interrupted statement by statement, so that it can tell which.
-# A stream tells itself how far it came, so it takes Ctrl-C before it comes here.
+# A script is interrupted in one of its statements, which the error names. A stream handles Ctrl-C by itself,
+# since it reports the tuples read so far.
 _SCRIPTS = {"run", "sql", "stream"}
 
 
 class Named(Command):
-    """A command of which only the name and what it does are known."""
+    """A command of which only the name and the summary are loaded."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name=name, help=SUMMARIES[name])
 
     @cached_property
     def whole(self) -> Any:
-        """The command itself, loaded at the first question."""
+        """The complete command, loaded on first use."""
         from duckanon.database.interrupts import interruptible
 
         name = str(self.name).replace("-", "_")
@@ -57,10 +57,10 @@ class Named(Command):
         return typer.main.get_command(alone)
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Read the arguments of the command; typer does this first, to run it and to complete its options."""
+        """Read the arguments with the complete command; typer calls this first, to run or to complete it."""
         return self.whole.make_context(info_name, args, parent=parent, **extra)
 
 
 def every_command() -> Sequence[Named]:
-    """All commands, in the order in which they are listed."""
+    """All commands in the order of the list."""
     return [Named(name) for name in SUMMARIES]

@@ -1,4 +1,4 @@
-"""``duckanon compare-releases``: what two releases of the same data say together, from their files alone."""
+"""``duckanon compare-releases``: what two releases of the same data reveal together, from their files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from duckanon.release.verify.record import RecordedRelease
 
 _LEAST_L = 2
-"""Values that a class of both releases has in common at least, where nothing else is asked for."""
+"""Default of the least number of sensitive values that two intersecting classes share."""
 
 _OUT_OF_RANGE = 2**63
 
@@ -47,19 +47,19 @@ _RECORDS = (
     "the k of the release counts subjects, whom the files do not name: here -k counts records, of which a "
     "subject can have several"
 )
-"""What whoever compares releases of subjects has to know."""
+"""Note for the comparison of releases that count subjects."""
 
 
 @dataclass(frozen=True)
 class _Compared:
-    """What is compared, and by which thresholds."""
+    """Columns and thresholds of the comparison."""
 
     quasi_identifiers: Sequence[str]
     sensitive: Sequence[str]
-    others: Sequence[str]  # values of single records that are not sensitive
+    others: Sequence[str]  # other columns with values of single records
     k: int
     l: int | None  # noqa: E741 - l-diversity has this name everywhere
-    subjects: bool | None  # whether a release counts subjects; None where the files do not say
+    subjects: bool | None  # whether a release counts subjects; None if unknown
 
 
 @documenting
@@ -110,7 +110,7 @@ def compare_releases(
 
 
 def _check_l(l: int | None) -> None:  # noqa: E741 - as above
-    """Raise for an -l that is no number of values; it may be as large as -k."""
+    """Raise unless -l is a number of values, at least 1; it may exceed -k."""
     if l is not None and l < 1:
         raise PolicyError(f"-l must be at least 1, not {l}")
     if l is not None and l >= _OUT_OF_RANGE:
@@ -124,7 +124,7 @@ def _wanted(
     k: int | None,
     l: int | None,  # noqa: E741 - as above
 ) -> _Compared:
-    """What the flags ask, and where they are silent the metadata, of which the stricter threshold counts."""
+    """Columns and thresholds of the flags; without a flag those of the metadata, the stricter of two."""
     policies = [record.asked() for record in records if _comparable(record)]
     if qi is None:
         qi = _agreed("quasi-identifiers", "--qi", [policy.quasi_identifiers for policy in policies])
@@ -149,7 +149,7 @@ def _wanted(
 
 
 def _k(sizes: Sequence[int], *, subjects: bool) -> int:
-    """Return k of the metadata, where that is a number of records."""
+    """Return k of the metadata, if it counts records."""
     if subjects:
         raise PolicyError(
             "-k is missing: the k of the release counts subjects, whom the files do not name: give -k, the "
@@ -164,7 +164,7 @@ def _k(sizes: Sequence[int], *, subjects: bool) -> int:
 
 
 def _comparable(record: RecordedRelease) -> bool:
-    """Raise for a release of two tables, whose exact quasi-identifiers name whoever came or went."""
+    """Raise for an anatomy release, whose exact quasi-identifiers identify everybody who came or left."""
     if any(column.recode == "anatomy" for column in record.columns):
         raise PolicyError(
             f"{record.target.name} was released as 'anatomy': its quasi-identifiers are exact, and each "
@@ -174,7 +174,7 @@ def _comparable(record: RecordedRelease) -> bool:
 
 
 def _others(records: Sequence[RecordedRelease], named: Sequence[str]) -> list[str]:
-    """Columns with values of single records beside those named: insensitive, or dealt anew within a class."""
+    """Columns, without `named`, with values of single records: insensitive columns, and swapped ones."""
     found: dict[str, str] = {}
     for record in records:
         wanted = {"sensitive", "insensitive"} | ({"quasi_identifier"} if record.numbered else set())
@@ -185,7 +185,7 @@ def _others(records: Sequence[RecordedRelease], named: Sequence[str]) -> list[st
 
 
 def _agreed(what: str, flag: str, lists: Sequence[Sequence[str]]) -> Sequence[str]:
-    """Columns of all releases that have a record; PolicyError where two of them name others."""
+    """Columns that all recorded releases name alike; a PolicyError if two releases name different columns."""
     if len({frozenset(map(fold, names)) for names in lists}) > 1:
         named = " and ".join(", ".join(names) or "none" for names in lists)
         raise PolicyError(
@@ -195,13 +195,13 @@ def _agreed(what: str, flag: str, lists: Sequence[Sequence[str]]) -> Sequence[st
 
 
 def _largest(asked: object) -> int:
-    """Least number of different values that l-diversity of any kind, of any column, leaves a class."""
+    """Least number of different values of a class that l-diversity, of any kind and column, requires."""
     values: list[Decimal] = list(asked.values()) if hasattr(asked, "values") else [asked]  # type: ignore[list-item]
     return max(map(ceil, values))
 
 
 def _sentence(compared: Intersection, wanted: _Compared) -> str:
-    """What the two releases tell, and what to do about it."""
+    """Text on the information that the two releases give together, with a remedy."""
     report = compared.report
     if not report.violated:
         where = "together" if compared.complete else "together, in the columns that were compared,"

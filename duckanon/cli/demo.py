@@ -30,10 +30,8 @@ def census() -> Path:
 
 
 def run_demo(export: str | None) -> None:
-    """Release the census twice, with k alone and with t-closeness, and print view and audits.
-
-    `export` is a new ``.duckdb`` file for the t-close release.
-    """
+    """Release the census with k alone and with t-closeness; print view and audits, and export the second."""
+    # `export` is the path of a new `.duckdb` file.
     data = str(census())
     script = templates.render("demo.sql.j2:demo", census=data)
     with connect() as con:

@@ -1,4 +1,4 @@
-"""What is told of an error, and the exit code."""
+"""Messages and exit codes of errors."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from duckanon.errors import AuditFailure, DuckanonError
 
 
 def failed(failure: Exception, *, debug: bool) -> int:
-    """Tell an error on stderr in one or two lines, or by its traceback, and return the exit code."""
+    """Print an error on stderr in one or two lines, or with its traceback, and return the exit code."""
     code = ERROR
     if isinstance(failure, AuditFailure):
         complain(failure.report.to_text())
         code = VIOLATION
     elif not isinstance(failure, DuckanonError | duckdb.Error | typer.TyperException | OSError):
-        # Python would leave with 1, which means a violation.
+        # Python's own exit code would be 1, which means a violation.
         failure = _unexpected(failure)
     if debug and not isinstance(failure, typer.TyperException):
         traceback.print_exception(failure)

@@ -1,7 +1,7 @@
-"""Flags of the command line: ``age,zip`` and ``charge=0.15,diagnosis=0.3`` as values of a policy.
+"""Flags of the command line: values of a policy from ``age,zip`` and ``charge=0.15,diagnosis=0.3``.
 
-Columns are written as they are called, or in double quotes as in SQL where the name has a comma, an equals
-sign or a quote: ``'"last, first",age'``, ``'"x=y"=0.1'``. A flag for several columns may be repeated.
+A column is written by its name, or in double quotes as in SQL if the name has a comma, an equals sign or a
+quote: ``'"last, first",age'``, ``'"x=y"=0.1'``. A flag for several columns may be repeated.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _PAIR = re.compile(rf'\s*(?:(?P<column>{_QUOTED}|[^,="\s][^,=]*?)\s*=\s*)?{_VALU
 
 
 class _Word(NamedTuple):
-    """A name or value as it is meant, and whether it stood in quotes."""
+    """The meaning of a name or value, and whether it was in quotes."""
 
     text: str
     quoted: bool
 
 
 def policy_of_flags(flags: dict[str, Any], file: Path | None) -> Policy:
-    """Policy of the flags that were given (not None), which win over a policy file, if there is one."""
+    """Policy from the given flags (not None), which replace options of the policy file, if there is one."""
     given = read_flags(flags)
     if file is not None:
         return Policy.from_toml(read_text(file, "policy", error=PolicyError), **given)
@@ -50,12 +50,12 @@ def policy_of_flags(flags: dict[str, Any], file: Path | None) -> Policy:
 
 
 def read_flags(flags: dict[str, Any]) -> dict[str, Any]:
-    """Values of the flags that were given, as the policy takes them, by option; none may say two things."""
+    """Values of the given flags, by option, in the form of a policy; raise if a flag has two values."""
     return {name: _read(name, value) for name, value in flags.items() if value is not None}
 
 
 def read_names(option: str, values: Sequence[str]) -> list[str]:
-    """Names of columns that a flag lists, all its repetitions together, in the order written.
+    """Names of columns in all repetitions of a flag, in the order written.
 
     >>> read_names("--qi", ["age, zip", '"last, first"'])
     ['age', 'zip', 'last, first']
@@ -64,7 +64,7 @@ def read_names(option: str, values: Sequence[str]) -> list[str]:
 
 
 def flag(name: str) -> str:
-    """Flag on the command line of an option in SQL.
+    """Flag of the command line for an option of SQL.
 
     >>> flag("quasi_identifiers"), flag("k"), flag("suppression_limit")
     ('--qi', '-k', '--suppression-limit')
@@ -75,10 +75,8 @@ def flag(name: str) -> str:
 
 
 def read_text(file: Path, what: str, *, error: type[DuckanonError] = DuckanonError) -> str:
-    """Whole text of a file named on the command line, ``-`` being standard input; errors say `what` it holds.
-
-    UTF-8, with or without a byte order mark, lines ended in any way.
-    """
+    """Text of a UTF-8 file, or of standard input for ``-``; an error names `what` the file should hold."""
+    # A byte order mark and any form of line end are accepted.
     check_local(file)
     try:
         if str(file) == "-":
@@ -93,7 +91,7 @@ def read_text(file: Path, what: str, *, error: type[DuckanonError] = DuckanonErr
 
 
 def _read(name: str, value: Any) -> Any:
-    """Return the value of one flag: a list of what was written each time, or what needs no list."""
+    """Return the value of one flag, as a list of all repetitions if the option takes a list."""
     if isinstance(value, str):
         return _plain(name, value.strip())
     if not isinstance(value, list):
@@ -113,7 +111,7 @@ def _columns(name: str, values: Sequence[str]) -> str | list[str]:
 
 
 def _by_column(name: str, entries: Sequence[tuple[_Word | None, _Word]]) -> Any:
-    """Return one value for all columns, or a value by column; both, or two for one, are an error."""
+    """Return one value for all columns, or values by column; raise for both, or for two values for all."""
     plain = [value.text for column, value in entries if column is None]
     if len(plain) > 1:
         raise PolicyError(
@@ -144,7 +142,7 @@ def _names(option: str, values: Sequence[str]) -> list[_Word]:
 def _words(
     option: str, values: Sequence[str], pattern: re.Pattern[str]
 ) -> Iterator[tuple[_Word | None, _Word]]:
-    """Column and value of every entry between commas; the column is None where none is written."""
+    """Column and value of every entry between commas; the column is None if the entry has none."""
     for text in values:
         at = 0
         while True:
@@ -156,7 +154,7 @@ def _words(
                 )
             column = match.groupdict().get("column")
             if match["value"] in {"", '""'} or column == '""':
-                # An empty variable of a shell script would otherwise leave out a column without a word.
+                # Otherwise an empty variable of a shell script would silently leave out a column.
                 raise PolicyError(f"{option} {text!r}: there is nothing between two commas or at an end")
             yield None if column is None else _word(column), _word(match["value"])
             if not match[0].endswith(","):

@@ -1,4 +1,4 @@
-"""``duckanon linkage``: how many records of the original are found again in its release."""
+"""``duckanon linkage``: how many records of the original an attacker finds in its release."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The command line: the commands of `duckanon.cli`, their errors and exit codes.
+"""The command line: its commands, errors and exit codes.
 
-Exit codes: 0 done and every check passed; 1 an audit found a violation; 2 an error (usage, policy, data,
-engine) or Ctrl-C. Errors are one or two lines on stderr.
+Exit codes: 0 all checks passed; 1 an audit found a violation; 2 an error (usage, policy, data, engine) or
+Ctrl-C. Errors are one or two lines on stderr.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _INTERRUPTED_CODE = 130
-"""What typer makes of Ctrl-C in a command; no command of ours returns it."""
+"""Exit code of typer after Ctrl-C; no command of ours returns it."""
 
 
 class _Commands(Group):
@@ -59,12 +59,12 @@ def _options(
     ] = False,
 ) -> None:
     """Anonymize inside DuckDB: k-anonymity, l-diversity and t-closeness, proved by plain SQL."""
-    # `main` looks at the flag itself, since an error can happen before this runs.
+    # `main` reads the flag itself, since an error can happen before this function runs.
     del debug, version
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line, with the arguments of the process by default, and leave with its exit code."""
+    """Run the command line, by default with the arguments of the process, and exit with its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None:
         _start_quickly()
@@ -74,13 +74,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = app(given, standalone_mode=False, prog_name="duckanon")
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED_CODE
-    except Exception as failure:  # noqa: BLE001 - all that is not expected is told, too
-        # Not loaded before: the database is not needed to list the commands.
+    except Exception as failure:  # noqa: BLE001 - unexpected errors are reported, too
+        # Imported here: a list of the commands needs no database.
         from duckanon.cli.failures import failed
 
         code = failed(failure, debug="--debug" in given)
     if code == _INTERRUPTED_CODE:
-        # Not loaded before: Ctrl-C may come while it is.
+        # Imported here: Ctrl-C may arrive during this import.
         from duckanon.database import interrupts
 
         written = interrupts.written()
@@ -90,10 +90,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _start_quickly() -> None:
-    """Spare a process of our own a fifth of its start."""
-    # To look for cycles after every 700 new objects finds none.
+    """Shorten the start of a process of ours by a fifth."""
+    # The search for cycles after every 700 new objects finds none.
     gc.set_threshold(50_000, 50, 100)
-    # numpy starts a thread a core for products of matrices, of which we have none.
+    # numpy starts one thread a core for matrix products, which duckanon does not compute.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 

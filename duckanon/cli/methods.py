@@ -1,4 +1,4 @@
-"""The command ``methods``: what the partition methods guarantee."""
+"""The command ``methods``: guarantees, cost and source of the partition methods."""
 
 from __future__ import annotations
 

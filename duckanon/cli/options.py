@@ -1,4 +1,4 @@
-"""What several commands share: options, formats, and where a document goes."""
+"""Options, formats and output files that several commands share."""
 
 from __future__ import annotations
 
@@ -85,16 +85,16 @@ Output = Annotated[Path | None, typer.Option("--output", "-o", help="a file inst
 
 @dataclass(frozen=True)
 class DocumentOptions:
-    """How a command reads files and where its document goes, see `documenting`."""
+    """Options of a command that reads files and writes a document, see `documenting`."""
 
     form: str  # of the document, text or json
     output: Path | None  # of the document; None is stdout
     reading: Reading  # of CSV files
-    trust: bool  # whether views of a file run
+    trust: bool  # whether views in a file may run
 
 
 def timed(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the option --timeout, within which it reads, works and writes."""
+    """Give a command the option --timeout, which limits reading, work and writing together."""
 
     def ended(*places: object, timeout: float | None = None, **given: object) -> int:
         with within(timeout):
@@ -104,7 +104,7 @@ def timed(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def documenting(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the options of one that reads files and writes a document, as its argument `asked`."""
+    """Give a command the options of `DocumentOptions`, as its argument `asked`."""
 
     def documented(
         *, form: str, output: Path | None, dateformat: str | None, null: Sequence[str] | None, trust: bool,
@@ -129,7 +129,7 @@ def documenting(command: Callable[..., int]) -> Callable[..., int]:
 def _with_options(
     command: Callable[..., int], calling: Callable[..., int], **options: tuple[object, object]
 ) -> Callable[..., int]:
-    """Function that typer takes for a command with more options, each of a type and a default."""
+    """Function that typer reads as a command with additional options, each with type and default."""
     signature = inspect.signature(command, eval_str=True)
     own = [parameter for name, parameter in signature.parameters.items() if name != "asked"]
     more = [
@@ -143,12 +143,12 @@ def _with_options(
 
 
 def reading_of(dateformat: str | None, null: Sequence[str] | None) -> Reading:
-    """What --dateformat and --null say of CSV files."""
+    """Options --dateformat and --null for the reading of CSV files."""
     return Reading(dateformat, tuple(null or ()))
 
 
 def known_form(form: str, known: Sequence[str] = ("text", "json")) -> str:
-    """Format that was asked for, if the command knows it; else a DuckanonError."""
+    """Format of a document; a DuckanonError if the command does not know it."""
     if form not in known:
         hint = suggestion(form, known)
         choice = f"{', '.join(known[:-1])} or {known[-1]}"
@@ -157,16 +157,14 @@ def known_form(form: str, known: Sequence[str] = ("text", "json")) -> str:
 
 
 def check_output(output: Path | None, *inputs: str | Path | None) -> None:
-    """Raise unless a document can go to its file, None being stdout; asked before work that may take long.
-
-    It may be no folder, and none of the inputs, named as on the command line (``hospital.duckdb:patients``).
-    """
+    """Raise, before long work, unless a document can be written to `output` (None: stdout)."""
+    # The file may be no folder and no input file; inputs are named as in `hospital.duckdb:patients`.
     if output is None:
         return
     paths.check_local(output)
     for name in inputs:
         path = None if name is None else paths.split(str(name))[0]
-        # A database is also what its log holds that was not written back yet.
+        # The write-ahead log is a part of a database.
         for file in [] if path is None else [path, path.with_name(f"{path.name}.wal")]:
             if file.exists() and output.exists() and output.samefile(file):
                 raise DuckanonError(f"-o {str(output)!r} is read by this command: give another file")
@@ -182,14 +180,14 @@ def check_output(output: Path | None, *inputs: str | Path | None) -> None:
 
 
 def deliver(text: str, output: Path | None) -> None:
-    """Write a document and a newline to its file, which is as it was or whole, or to stdout."""
+    """Write a document and a newline to stdout, or to its file, which afterwards is complete or unchanged."""
     if output is None:
         line(text)
         return
     target = _target(output)
     try:
         if target.exists() and not target.is_file():
-            # A pipe or a device takes what is written, and a rename would remove it.
+            # A pipe or a device is written to directly, since a rename would replace it.
             target.write_text(text + "\n", encoding="utf-8")
         else:
             _replace(target, text + "\n")
@@ -198,13 +196,13 @@ def deliver(text: str, output: Path | None) -> None:
 
 
 def _target(output: Path) -> Path:
-    """Return the file behind symbolic links, so that a rename replaces it and not the link."""
+    """Return the file behind symbolic links, so that a rename replaces the file and not the link."""
     return Path(os.path.realpath(output))
 
 
 @interruptible
 def _replace(target: Path, text: str) -> None:
-    """Write a file aside in its folder and rename it, so that no half of it is ever there."""
+    """Write a draft in the same folder and rename it, so that the file is never half written."""
     with drafts.draft(target) as draft:
         draft.write_text(text, encoding="utf-8")
         if target.exists():

@@ -1,4 +1,4 @@
-"""What commands print of a statement and of audits."""
+"""Output of commands for statements and audits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def show(outcome: Outcome | duckdb.DuckDBPyRelation | None) -> None:
         return
     line(f"-- {legible(outcome.title)}")
     if outcome.report is not None:
-        # Warnings go to stderr when they arise.
+        # Warnings were already printed to stderr.
         line(replace(outcome.report, warnings=()).to_text())
         if outcome.effect:
             line(f"\neffect on the {outcome.effect[0].records} released records:")
@@ -37,7 +37,7 @@ def show(outcome: Outcome | duckdb.DuckDBPyRelation | None) -> None:
 
 
 def side_by_side(left: Report, right: Report, titles: tuple[str, str]) -> str:
-    """Two audits of the same measures beside each other, one line a measure of either."""
+    """Two audits beside each other, one line a measure of either audit."""
     keys = list(dict.fromkeys((m.measure, m.attribute) for report in (left, right) for m in report.measures))
     sides = [{(m.measure, m.attribute): m for m in report.measures} for report in (left, right)]
     rows = []

@@ -1,4 +1,4 @@
-"""What the command line prints: rows on stdout, warnings and errors on stderr."""
+"""Output of the command line: rows on stdout, warnings and errors on stderr."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from duckanon.audits.legible import legible, legible_lines
 
 
 def line(text: str) -> None:
-    """Print lines to stdout; characters in them that a terminal would act on are escaped."""
+    """Print lines to stdout, with terminal control characters escaped."""
     sys.stdout.write(legible_lines(text) + "\n")
 
 
 def complain(text: str) -> None:
-    """Print lines to stderr; characters in them that a terminal would act on are escaped."""
+    """Print lines to stderr, with terminal control characters escaped."""
     sys.stderr.write(legible_lines(text) + "\n")
 
 
 def tell(kind: str, text: str) -> None:
-    """Print an error or a warning to stderr on one line, which a name in it cannot break."""
+    """Print an error or a warning to stderr on one line, even if a name in it has a line break."""
     sys.stderr.write(f"{kind}: {legible(text)}\n")

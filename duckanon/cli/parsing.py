@@ -1,4 +1,4 @@
-"""How command lines are read: an option of one value is given once, a misspelt one gets the nearest name."""
+"""Parsing of command lines: an option of one value is given once; an unknown option gets the nearest name."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class _Strict:
     """Parsing that both commands and their group share."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the arguments; `typer` alone would keep the last value of an option and drop the others."""
+        """Read the arguments; raise for a repeated option, of which `typer` would keep the last value."""
         if not ctx.resilient_parsing:
             _check(self, ctx, args)
         try:
             read: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
         except typer.Exit as left:
-            # 1 is for violations only: an unknown shell is an error.
+            # Exit code 1 means a violation, and an unknown shell is an error.
             raise typer.Exit(ERROR if left.exit_code else 0) from left
         return read
 
@@ -40,7 +40,7 @@ class Group(_Strict, TyperGroup):
     """The commands, with the options before them."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Show the help where nothing is asked for; that is no success, which 0 means to a script."""
+        """Show the help if there are no arguments; exit with an error, since nothing was done."""
         if not args and not ctx.resilient_parsing:
             complain(ctx.get_help())
             raise typer.Exit(ERROR)
@@ -48,7 +48,7 @@ class Group(_Strict, TyperGroup):
 
 
 def _check(command: Any, ctx: Any, args: list[str]) -> None:
-    """Raise where an option is unknown, or has two values and takes one."""
+    """Raise if an option is unknown, or is repeated and takes one value."""
     if not args:
         return
     try:
@@ -67,7 +67,7 @@ def _check(command: Any, ctx: Any, args: list[str]) -> None:
 
 
 def _nearest(unknown: str, ctx: Any) -> str:
-    """Question for the option that was meant; dashes do not count."""
+    """Question with the nearest known option, without regard to dashes."""
     known = {name.lstrip("-"): name for name in _option_names(ctx)}
     written = unknown.lstrip("-").replace("_", "-")
     near = [written] if written in known else get_close_matches(written, known, n=1)

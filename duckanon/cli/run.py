@@ -1,4 +1,4 @@
-"""The command ``run``: a script."""
+"""The command ``run``: run a script."""
 
 from __future__ import annotations
 

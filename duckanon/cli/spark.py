@@ -1,4 +1,4 @@
-"""The commands ``spark anonymize`` and ``spark audit``: DataFrames where Spark runs."""
+"""The commands ``spark anonymize`` and ``spark audit``, which work on DataFrames of Spark."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def audit(
 
 
 def _audited(flags: dict[str, Any], file: Path | None) -> AuditPolicy:
-    """Return what is asked, of the flags alone or of a policy file in which flags win."""
+    """Return the policy of the audit, from the flags or from a policy file whose options flags replace."""
     given = read_flags(flags)
     if file is not None:
         return Policy.from_toml(read_text(file, "policy", error=PolicyError), **given).audited()
@@ -128,7 +128,7 @@ def _audited(flags: dict[str, Any], file: Path | None) -> AuditPolicy:
 
 
 def _form(source: str, given: str | None) -> str:
-    """Return how a source is read: as is said, or by its ending."""
+    """Return the format of a source, as given or by its ending."""
     if given is not None:
         return known_form(given, FORMS)
     ending = source.rstrip("/").rpartition(".")[2].lower()

@@ -1,4 +1,4 @@
-"""The command ``sql``: statements, and what they return."""
+"""The command ``sql``: run statements and print their results."""
 
 from __future__ import annotations
 
@@ -46,12 +46,9 @@ def run_text(
     name: str | None = None,
     effect: bool = False,
 ) -> int:
-    """Exit code of a script, of which every statement shows what it returns.
-
-    0; 1 where an audit found a violation, after which nothing runs; 2 after Ctrl-C. `picture` is a new SVG
-    file for the rows of EXPLAIN ... FRONTIER, and `name` the file of the script: errors name it beside the
-    line.
-    """
+    """Run a script, print the result of every statement, and return the exit code."""
+    # Exit code 1: an audit found a violation, and no later statement runs. 2: Ctrl-C. `picture` is a new SVG
+    # file for the rows of EXPLAIN ... FRONTIER. Errors name the file `name` of the script beside the line.
     done = 0
     if database is not None:
         check_local(database)

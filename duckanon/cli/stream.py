@@ -1,4 +1,4 @@
-"""The command ``stream``: tuples from a file or pipe to another, class by class."""
+"""The command ``stream``: anonymize tuples from a file or pipe to another, class by class."""
 
 from __future__ import annotations
 
@@ -118,13 +118,13 @@ def stream(
         done.tell("interrupted: ")
         if not follow:
             return ERROR
-        # To follow has no other end, and what is there is evidence.
+        # --follow always ends by Ctrl-C, and the evidence written until then is valid.
     return _prove(job, done)
 
 
 @dataclass(frozen=True)
 class _Job:
-    """What is to be done: files (None is a standard stream), their forms, and the options of the stream."""
+    """Files of a stream (None is a standard stream), their formats, and the options of the stream."""
 
     source: Path | None
     target: Path | None
@@ -137,7 +137,7 @@ class _Job:
 def _job(
     source: str, target: str, options: dict[str, Any], form: str | None, report: Path | None, *, follow: bool
 ) -> _Job:
-    """Look at what was asked for before anything is opened."""
+    """Check the arguments before any file is opened."""
     for name in (source, target, report):
         if name is not None:
             check_local(name)
@@ -159,7 +159,7 @@ def _job(
 
 
 def _form(file: Path | None, given: str | None) -> Form:
-    """Form of a file by its ending, of what has none by --format."""
+    """Format of a file by its ending, or by --format if it has none."""
     known = None if file is None else _FORMS.get(file.suffix.lower())
     if known is None and file is not None and given is None and not passing(file):
         if file.exists():
@@ -169,7 +169,7 @@ def _form(file: Path | None, given: str | None) -> Form:
 
 
 def _scale(words: Mapping[str, str]) -> dict[str, tuple[Any, Any]]:
-    """Ends of ranges; the colon in the middle parts them, others are those of times."""
+    """Ends of ranges, separated by the middle colon; other colons belong to times."""
     found = {}
     for name, text in words.items():
         parts = text.split(":")
@@ -189,19 +189,19 @@ def _end(text: str) -> Any:
 
 @dataclass
 class _Done:
-    """How far a stream came."""
+    """Progress of a stream."""
 
     writer: Writer | None = None
     made: AnonymizedStream | None = None
-    waiting: int = 0  # tuples that wait for the types, before the stream is made
+    waiting: int = 0  # tuples read before the types of the columns are known
 
     def wait(self, count: int) -> None:
-        """Count the tuples that wait."""
+        """Set the number of tuples that wait for the types."""
         self.waiting = count
 
     @property
     def report(self) -> StreamReport | None:
-        """What is there: tuples that left and could not be written are held for ever."""
+        """Report of the written output; tuples that left their class but were not written count as held."""
         if self.made is None or self.writer is None:
             return None
         report, written = self.made.report, self.writer.written
@@ -211,7 +211,7 @@ class _Done:
         )  # fmt: skip
 
     def tell(self, begin: str = "") -> None:
-        """Say on stderr what became of the tuples; stdout may be their way."""
+        """Print the counts of tuples on stderr, since tuples may go to stdout."""
         report = self.report
         if report is None:
             complain(f"{begin}{self.waiting} tuples read: 0 written, 0 dropped, {self.waiting} held")
@@ -221,7 +221,7 @@ class _Done:
 
 @interruptible
 def _run(job: _Job, done: _Done) -> None:
-    """Read and write until the end of the input; an error is told beside what became of the tuples."""
+    """Read and write until the end of the input; after an error the counts of tuples are printed, too."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(terminable())
         descriptor = feed.opened(job.source)
@@ -233,7 +233,7 @@ def _run(job: _Job, done: _Done) -> None:
             if not passing(job.target):
                 stack.callback(_remove_unused, job.target, done)
         con = stack.enter_context(engine.in_memory(threads=1))
-        # What a time with a zone looks like must not depend on where this runs.
+        # The text of a time with a zone must not depend on the time zone of the machine.
         engine.run(
             con, templates.render("session.sql.j2:set", name="TimeZone", value="UTC", session=False), "open"
         )
@@ -255,7 +255,7 @@ def _run(job: _Job, done: _Done) -> None:
 
 
 def _remove_unused(target: Path, done: _Done) -> None:
-    """Remove the output of a stream whose columns were never known, that it can be asked for again."""
+    """Remove the output file of a stream that never knew its columns, so that the command can be repeated."""
     if done.made is None:
         target.unlink(missing_ok=True)
 
@@ -270,12 +270,12 @@ def _batches(
     chunks = feed.chunks(descriptor, job.source if job.follow else None)
     read = csv_batches if job.forms[0] == "csv" else json_batches
     first = max(warm_up, SNIFFED_TUPLES) if whole else max(warm_up, 1)
-    # Classes are to keep t and l where they are read: what a file does not tell apart is one value.
+    # Classes must keep t and l in the written file, where values with the same text are one value.
     guarded = options["sensitive"] if {"t", "l"} & options.keys() and "sensitive" in options else ()
     numbers = asked | set(options["scale"])
     batches: Iterator[pa.RecordBatch]
     if job.forms == ("csv", "csv"):
-        # What is neither recoded nor measured leaves as it was written.
+        # Columns that are neither recoded nor measured are copied as text.
         typed = {*options["quasi_identifiers"], *options.get("subject", ()), *guarded, *numbers}
         batches = csv_batches(con, chunks, first=first, numbers=numbers, waiting=done.wait, typed=typed)
     else:
@@ -296,7 +296,7 @@ def _copy(made: AnonymizedStream, writer: Writer) -> None:
 
 @interruptible
 def _prove(job: _Job, done: _Done) -> int:
-    """Keep the evidence, where there is a place for it; the audit is that of the file."""
+    """Audit the written file and write the report, if --report is given; return the exit code."""
     report, writer = done.report, done.writer
     if job.report is None or report is None or writer is None:
         return PASSED

@@ -1,4 +1,4 @@
-"""The command that proposes roles for the columns of a table or file."""
+"""The command ``suggest``: propose roles for the columns of a table or file."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def suggest(
 
 
 def _statement(suggestion: Suggestion) -> str:
-    """Return the statement; what a reader of the whole text would learn beside it goes to stderr."""
+    """Return the statement; print the rest of the text, warnings and limits, to stderr."""
     for advice in advice_of(suggestion):
         complain(advice)
     if suggestion.statement is None:

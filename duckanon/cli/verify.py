@@ -1,4 +1,4 @@
-"""The command ``duckanon verify``: whether the evidence in a released file holds."""
+"""The command ``verify``: check the evidence in a released file."""
 
 from __future__ import annotations
 

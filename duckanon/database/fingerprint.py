@@ -40,11 +40,16 @@ def fingerprint(con: duckdb.DuckDBPyConnection, relation: str) -> str:
 
     O(n log n); one batch of rows is in memory, and DuckDB may spill the sort.
     """
+    with _in_utc(con, columns_of(con, relation, STAGE)):
+        return session_fingerprint(con, relation)
+
+
+def session_fingerprint(con: duckdb.DuckDBPyConnection, relation: str) -> str:
+    """As `fingerprint`, with times in the zone of the session: to compare relations within it alone."""
     columns = columns_of(con, relation, STAGE)
-    with _in_utc(con, columns):
-        batches = engine.batches(con, sorted_rows.in_order(relation, columns), STAGE)
-        pieces = (piece for batch in batches for piece in sorted_rows.pieces(batch))
-        return named(sorted_rows.combined(columns, pieces))
+    batches = engine.batches(con, sorted_rows.in_order(relation, columns), STAGE)
+    pieces = (piece for batch in batches for piece in sorted_rows.pieces(batch))
+    return named(sorted_rows.combined(columns, pieces))
 
 
 def named(of_rows: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from duckanon.database import engine, interrupts, templates
-from duckanon.database.fingerprint import fingerprint, row_digests
+from duckanon.database.fingerprint import row_digests, session_fingerprint
 from duckanon.database.relations import columns_of, named, subquery
 from duckanon.errors import DuckanonError, ReleaseError
 
@@ -110,7 +110,7 @@ def require_same(
         try:
             read = columns_of(con, reading, STAGE)
             audited = [(column.name, column.type) for column in columns]
-            if read == audited and fingerprint(con, relation) == fingerprint(con, reading):
+            if read == audited and session_fingerprint(con, relation) == session_fingerprint(con, reading):
                 return
         except DuckanonError as failure:
             raise ReleaseError(
@@ -124,7 +124,7 @@ def require_same(
                 )
                 for rows in (relation, reading)
             )
-            if as_read != single[0] or fingerprint(con, ours) != fingerprint(con, theirs):
+            if as_read != single[0] or session_fingerprint(con, ours) != session_fingerprint(con, theirs):
                 raise ReleaseError(
                     f"column {column.name!r} of type {column.type} would not leave as it was audited: "
                     f"Arrow makes {column.read_as} of it, so nothing was returned; CAST it to VARCHAR in the "

@@ -1,1 +1,1 @@
-"""What a release withstands and what it is good for, measured beside its original."""
+"""Attacks on a release, and errors of queries on it, measured beside the original."""

@@ -1,4 +1,4 @@
-"""Build: hierarchies of codes, numbers and dates as rows, in Python; `macros` has those of SQL."""
+"""Hierarchies of codes, numbers and dates as rows, built in Python; `macros` builds them in SQL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 ROOT = "*"
-"""Label of everything."""
+"""Label of the root, above every value."""
 
 Level = Literal["day", "month", "quarter", "year", "decade"]
 
@@ -28,15 +28,15 @@ def prefixes(values: Iterable[object], *, mask: str = "*") -> dict[str, list[str
     Parameters
     ----------
     values : iterable
-        Codes, as text or what `str` makes of them; missing ones (None, NaN, NA, NaT) are passed over.
+        Codes, as text or as `str` writes them. Missing values (None, NaN, NA, NaT) are skipped.
     mask : str
-        One character, for each that is left out.
+        One character, for each character that is left out.
 
     Returns
     -------
     dict of str to list of str
-        Labels by code, from its prefix with one character less to the root; as many for each as the longest
-        code has characters. The same as ``FROM prefix_hierarchy(table, column)`` gives.
+        Labels by code, from its prefix with one character less to the root. Every code has as many labels as
+        the longest code has characters. The same as ``FROM prefix_hierarchy(table, column)`` gives.
 
     Raises
     ------
@@ -63,12 +63,12 @@ def intervals(
     Parameters
     ----------
     values : iterable of numbers
-        Missing ones (None, NaN, NA) are passed over; a float counts as the decimal that it is written as. To
-        ten digits after the point.
+        Missing values (None, NaN, NA) are skipped. A float counts as the decimal that Python writes, to ten
+        digits after the point.
     widths : sequence of numbers
-        Of the intervals of each level, above 0, each a multiple of the one before.
+        Width of the intervals of each level, above 0, each a multiple of the width before.
     origin : number
-        Where one interval of each level begins.
+        Where an interval of each level begins.
 
     Returns
     -------
@@ -110,9 +110,9 @@ def dates(
     Parameters
     ----------
     values : iterable of date or datetime
-        Missing ones (None, NaN, NA, NaT) are passed over.
+        Missing values (None, NaN, NA, NaT) are skipped.
     levels : sequence of {'day', 'month', 'quarter', 'year', 'decade'}
-        In this order; 'day' is for timestamps.
+        Levels in this order; 'day' is for timestamps.
 
     Returns
     -------
@@ -123,7 +123,7 @@ def dates(
     Raises
     ------
     PolicyError
-        A level is unknown, they are in another order, or a value is no date.
+        A level is unknown, the levels are in another order, or a value is no date.
     """
     known: tuple[Level, ...] = get_args(Level)
     if not levels or [level for level in known if level in levels] != list(levels):
@@ -133,13 +133,13 @@ def dates(
 
 
 def _present(values: Iterable[Any]) -> Iterator[Any]:
-    """Give the values that are there, as Python has them: of Arrow, too, and of numpy's dates."""
+    """Give the values that are not missing, as Python objects; also of Arrow, and of numpy's dates."""
     for value in values:
         plain = value.as_py() if hasattr(value, "as_py") else value
         if plain is None:
             continue
         try:
-            # NaN and NaT differ from themselves; of pandas' NA nobody knows.
+            # NaN and NaT differ from themselves; the truth of pandas' NA is a TypeError.
             there = bool(plain == plain)
         except (TypeError, InvalidOperation):
             there = False
@@ -167,7 +167,7 @@ def _decimal(option: str, value: Any) -> Decimal:
 
 
 def _text(number: Decimal) -> str:
-    """Return a number without zeros behind."""
+    """Return a number without trailing zeros."""
     text = f"{number:f}".rstrip("0").rstrip(".")
     return "0" if text in {"-0", ""} else text
 

@@ -1,4 +1,4 @@
-"""Macros: table functions in SQL that write hierarchies, from ``sql/hierarchy`` as they stand there."""
+"""Table functions in SQL that write hierarchies, made from the texts in ``sql/hierarchy``."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from duckanon.database import templates
 
 @cache
 def names() -> tuple[str, ...]:
-    """Names of the macros, which are those of their files."""
+    """Return the names of the macros, which are the names of their files."""
     return tuple(sorted(path.stem for path in (templates.folder() / "hierarchy").glob("*.sql")))
 
 
 def statement(name: str) -> str:
-    """Statement that makes one of them, in the session alone."""
+    """Return the statement that makes a macro, in the session alone."""
     return templates.read(f"hierarchy/{name}.sql")

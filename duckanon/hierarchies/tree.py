@@ -1,4 +1,4 @@
-"""Tree: a hierarchy table is checked, and becomes rows of a value, a level and the node there."""
+"""Hierarchy tables: checked, and turned into rows of a value, a level and the node there."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from duckanon.policy.checks import Hierarchy
 
 LEVELS = 1_000
-"""Most levels above the leaves; a code of a thousand characters has as many prefixes."""
+"""Most levels above the leaves: the prefixes of a code of a thousand characters."""
 
 _DATABASES = (".duckdb", ".db", ".ddb")
 _FORMS = {"csv": (".csv", ".tsv", ".csv.gz", ".tsv.gz"), "parquet": (".parquet",)}
@@ -37,11 +37,11 @@ _FORMS = {"csv": (".csv", ".tsv", ".csv.gz", ".tsv.gz"), "parquet": (".parquet",
 def make_tree(
     con: duckdb.DuckDBPyConnection, attribute: Attribute, *, tree: str, domain: str
 ) -> npt.NDArray[np.int64]:
-    """Nodes above every value code, of shape (m, H + 1).
+    """Return the nodes above every value code (m, H + 1); the tree is left in a temporary table.
 
-    The tree (value, level, node) is left in a temporary table. NULL has nodes of its own below the root.
-    PolicyError if the hierarchy is missing, or is not total, functional, nested and rooted; `domain` is the
-    temporary table of the values.
+    The tree has the columns (value, level, node). `domain` is the temporary table of the values. NULL has
+    nodes of its own below the root. PolicyError if the hierarchy is missing, or is not total, functional,
+    nested and rooted.
     """
     height = _checked_tree(con, attribute, tree=tree, domain=domain)
     return _paths(con, tree, domain, height)
@@ -50,10 +50,10 @@ def make_tree(
 def make_climb(
     con: duckdb.DuckDBPyConnection, attribute: Attribute, *, tree: str, climb: str, domain: str
 ) -> npt.NDArray[np.int64]:
-    """Nodes above every value code, of shape (m, H + 1), codes in an order in which subtrees stand together.
+    """Return the nodes above every value code (m, H + 1), in an order that keeps subtrees together.
 
-    As `make_tree`; the codes of `domain` become those places, and they are left with the nodes above them in
-    a temporary table (place, value, level, node).
+    As `make_tree`. The codes of `domain` become these places, left with their nodes in a temporary table
+    (place, value, level, node).
     """
     height = _checked_tree(con, attribute, tree=tree, domain=domain)
     statement = templates.render("tree/climb.sql.j2", climb=climb, tree=tree, domain=domain, height=height)
@@ -64,9 +64,9 @@ def make_climb(
 def leaves_of(
     con: duckdb.DuckDBPyConnection, tree: str, domain: str, shape: tuple[int, int]
 ) -> tuple[npt.NDArray[np.int64], int]:
-    """Leaves of the hierarchy below each node above the value codes, of shape (m, H + 1), and all of them.
+    """Return the leaves below each node above the value codes (m, H + 1), and the number of all leaves.
 
-    After `make_climb`. Leaves that no record has count, and NULL where it is a value.
+    Call `make_climb` before. Leaves without records count, and so does NULL where it is a value.
     """
     query = templates.render("tree/values.sql.j2:leaves", tree=tree, domain=domain)
     rows = engine.table(con, query, "hierarchy")
@@ -75,16 +75,13 @@ def leaves_of(
         rows.column("leaves")
     )
     if len(rows) < below.size:
-        # NULL is the last code, and one leaf more.
+        # NULL is the last code and adds a leaf.
         below[:, -1] = int(below[0, -1]) + (shape[0] > 1)
     return below, int(below[0, -1])
 
 
 def audit_tree(con: duckdb.DuckDBPyConnection, workspace: str, attribute: Attribute, *, relation: str) -> str:
-    """Tree (value, level, node), as SQL text, of a sensitive column of any relation.
-
-    Each value must have a path.
-    """
+    """Return the tree (value, level, node) of a sensitive column as SQL text; every value needs a path."""
     domain, tree = f"{workspace}_domain_{attribute.name}", f"{workspace}_tree_{attribute.name}"
     statement = templates.render(
         "tree/values.sql.j2:domain", domain=domain, column=attribute.name, relation=relation
@@ -96,18 +93,18 @@ def audit_tree(con: duckdb.DuckDBPyConnection, workspace: str, attribute: Attrib
 
 @dataclass(frozen=True)
 class _HierarchyRows:
-    """Where the rows of a hierarchy are read."""
+    """Where the rows of a hierarchy are read from."""
 
-    name: str  # what errors call it
+    name: str  # name in errors
     table: str  # relation, as SQL text
-    columns: list[str]  # from leaf to root; or where `listed` the leaf, and the list of its labels
+    columns: list[str]  # from leaf to root; if `listed`, the leaf and the list of its labels
     listed: bool = False
-    note: str = ""  # what the first line of a file was taken for
-    csv: Path | None = None  # the file, if it is one
+    note: str = ""  # how the first line of a file was read
+    csv: Path | None = None  # the file, if the rows are a CSV file
 
 
 def _checked_tree(con: duckdb.DuckDBPyConnection, attribute: Attribute, *, tree: str, domain: str) -> int:
-    """Make the temporary tree of a column, or say what is wrong with its hierarchy; return its height."""
+    """Make the temporary tree of a column and return its height; PolicyError says what is wrong."""
     text = attribute.kind == "text"
     kind = "VARCHAR" if text else attribute.type
     of = f"of {attribute.name!r}"
@@ -135,7 +132,7 @@ def _checked_tree(con: duckdb.DuckDBPyConnection, attribute: Attribute, *, tree:
 
 
 def _check_height(hierarchy: str, levels: int) -> None:
-    """Raise where a hierarchy has more levels than are read."""
+    """Raise PolicyError if a hierarchy has more levels than `LEVELS`."""
     if levels > LEVELS:
         raise PolicyError(
             f"{hierarchy} has {levels:,} levels above the leaves, and at most {LEVELS:,} are read: leave out "
@@ -147,7 +144,7 @@ def _check_height(hierarchy: str, levels: int) -> None:
 def _rows(
     con: duckdb.DuckDBPyConnection, hierarchy: Hierarchy, kind: str, domain: str
 ) -> Iterator[_HierarchyRows]:
-    """Give the rows of a hierarchy: those of a table or file, or those that stand in the policy."""
+    """Give the rows of a hierarchy: those of a table or file, or those written in the policy."""
     if isinstance(hierarchy, str):
         yield _named(con, hierarchy, kind, domain)
         return
@@ -158,10 +155,9 @@ def _rows(
 
 
 def _named(con: duckdb.DuckDBPyConnection, hierarchy: str, kind: str, domain: str) -> _HierarchyRows:
-    """Rows of a relation as the user wrote it.
+    """Return the rows of a relation as the user wrote it: a name of up to three parts, or a file that exists.
 
-    It is a name with up to three parts, or a file that exists. The files of ARX have no header, and DuckDB
-    takes the first line of text for one, so that the leaf in it would be lost.
+    The files of ARX have no header. DuckDB reads a first line of text as a header, so that its leaf is lost.
     """
     check_local(hierarchy)
     name = f"hierarchy {hierarchy!r}"
@@ -172,7 +168,7 @@ def _named(con: duckdb.DuckDBPyConnection, hierarchy: str, kind: str, domain: st
             check_readable(file)
         form = None
     elif form is None and Path(hierarchy).suffix.lower() in _DATABASES:
-        # DuckDB would attach the file and read whatever is in it, a view as well.
+        # DuckDB would attach the file and read any relation in it, even a view.
         raise PolicyError(
             f"{name} is a database: give a .csv or .parquet file, or ATTACH it and name its table"
         )
@@ -210,7 +206,7 @@ def _named(con: duckdb.DuckDBPyConnection, hierarchy: str, kind: str, domain: st
 
 
 def _check_ragged(rows: _HierarchyRows) -> None:
-    """Say which line of a file has more or fewer cells than most: DuckDB reads other columns then."""
+    """Raise PolicyError for a line with more or fewer cells than most lines: DuckDB misreads such a file."""
     if rows.csv is None or rows.csv.suffix.lower() == ".gz":
         return
     with rows.csv.open(encoding="utf-8", errors="replace", newline="") as file:
@@ -236,7 +232,7 @@ def _table(hierarchy: str, form: str | None, *, texts: bool, headless: bool = Fa
 
 
 def _columns(con: duckdb.DuckDBPyConnection, name: str, table: str) -> tuple[list[str], bool]:
-    """Return the columns of a hierarchy, and whether the second of two is a list of labels."""
+    """Return the columns of a hierarchy, and whether it has two columns of which the second is a list."""
     columns = columns_of(con, table, name, error=PolicyError)
     if len(columns) < 2:
         raise PolicyError(f"{name} has one column: it needs columns from leaf to root")
@@ -253,7 +249,7 @@ def _paths(con: duckdb.DuckDBPyConnection, tree: str, domain: str, height: int) 
     paths[arrow.numbers(nodes.column("code")), arrow.numbers(nodes.column("level"))] = numbers
     with_path = nodes.num_rows // (height + 1)
     if with_path < size:
-        # NULL is the last code: below the root it has no relatives.
+        # NULL is the last code: it shares only the root with other values.
         fresh = (int(numbers.max()) if len(numbers) else 0) + 1
         paths[-1, :height] = np.arange(fresh, fresh + height)
         paths[-1, height] = paths[0, height]

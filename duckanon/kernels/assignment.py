@@ -1,4 +1,12 @@
-"""The cheapest assignment of rows to columns of a cost matrix."""
+"""The cheapest assignment of rows to columns of a cost matrix.
+
+Each row is assigned along the shortest augmenting path. D. F. Crouse, "On implementing 2D rectangular
+assignment algorithms", IEEE Transactions on Aerospace and Electronic Systems 52(4), 2016, section III.
+
+>>> rows, columns = assignment(np.array([[4.0, 1.0, 3.0], [2.0, 0.0, 5.0]]))
+>>> rows.tolist(), columns.tolist()
+([0, 1], [1, 0])
+"""
 
 from __future__ import annotations
 
@@ -12,33 +20,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NOT_ASSIGNED = -1
-"""Stands for the row of a column, or the column of a row, that has none yet."""
+"""Marks a column without a row, or a row without a column."""
 
 
 def assignment(costs: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return rows and their columns, min(n, m) pairs without a repetition, whose costs have the least sum.
-
-    Parameters
-    ----------
-    costs : ndarray of shape (n, m), float64
-        Finite.
-
-    Returns
-    -------
-    rows, columns : ndarray of shape (min(n, m),), int64
-
-    Notes
-    -----
-    O(n^2 m) for n <= m: each row is assigned along the shortest augmenting path. Deterministic. D. F. Crouse,
-    "On implementing 2D rectangular assignment algorithms", IEEE Transactions on Aerospace and Electronic
-    Systems 52(4), 2016, section III.
-
-    Examples
-    --------
-    >>> rows, columns = assignment(np.array([[4.0, 1.0, 3.0], [2.0, 0.0, 5.0]]))
-    >>> rows.tolist(), columns.tolist()
-    ([0, 1], [1, 0])
-    """
+    """Return rows and their columns, min(n, m) pairs without repetition, whose costs have the least sum."""
+    # Costs (n, m) are finite. O(n^2 m) for n <= m. Deterministic.
     n, m = costs.shape
     if n > m:
         return _columns_of_rows(np.ascontiguousarray(costs.T)), np.arange(m)
@@ -83,9 +70,9 @@ def _shortest_path(
     columns_seen: NDArray[np.bool_],
     i: int,
 ) -> int:
-    """Return the free column that is nearest to row i by reduced costs; the other arrays get the path."""
+    """Return the free column nearest to row i by reduced costs; write the path to the other arrays."""
     m = len(lengths)
-    # The last column first, so that equal costs give the identity.
+    # The last column comes first, so that equal costs give the identity.
     open_columns = np.arange(m - 1, -1, -1)
     least = 0.0
     for left in range(m, 0, -1):
@@ -96,7 +83,7 @@ def _shortest_path(
             length = least + costs[i, j] - of_rows[i] - of_columns[j]
             if length < lengths[j]:
                 lengths[j], before[j] = length, i
-            # Of columns at the same distance a free one ends the path.
+            # Among columns at the same distance, a free column ends the path.
             if lengths[j] < lowest or (lengths[j] == lowest and row[j] == NOT_ASSIGNED):
                 lowest, place = lengths[j], at
         least, j = lowest, open_columns[place]

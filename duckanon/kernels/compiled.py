@@ -1,9 +1,20 @@
 """The one place that says how the hot loops are compiled, by one of three decorators.
 
-`compiled` is for functions that Python calls and for functions that make arrays, `inner` for the others,
-which only compiled code calls, and `spliced` for the parts of a hot loop. Compiled code releases the
+`compiled` is for functions that Python calls and for functions that make arrays. `inner` is for the others,
+which only compiled code calls. `spliced` is for the parts of a hot loop. All take a function of arrays,
+numbers and named tuples of arrays, and return a function of the same signature. Compiled code releases the
 interpreter lock and is cached on disk. Arithmetic keeps the order that is written (no fast-math), so that
 equal input gives equal output on every run and every thread.
+
+`inner` functions do not count references to arrays. Counting takes most of the time of a hot loop that hands
+over named tuples of arrays. Without it, and without the way in from Python, a function also compiles faster.
+An inner function makes no array (that fails to compile), returns none, and calls no function that returns one
+(the memory would never be freed). Views for its own use cost nothing.
+
+`spliced` functions are typed and compiled anew inside every caller. Otherwise a function is optimised again
+in every caller, and in their callers, and each call hands over every array of its named tuples. So the parts
+of a hot loop that are called from one or two places are spliced. Numba copies the text once for every
+function around it: splice a long function into the function that is compiled, not into one between.
 """
 
 from __future__ import annotations
@@ -21,7 +32,7 @@ from duckanon.kernels import prepared
 Function = TypeVar("Function", bound=Callable[..., object])
 
 COMPILING = "compiling kernels, each once on this machine (up to two minutes)"
-"""What is told where compiled code is not in the cache yet."""
+"""Message while code that is not in the cache is compiled."""
 
 Tell = Callable[[str, bool], None]
 """Takes the name of a function, and True when its compilation begins or False when it is done."""
@@ -32,19 +43,18 @@ _watching: list[Tell] = []
 
 
 class Kernel:
-    """A function that numba compiles at its first call, when numba itself is imported.
+    """A function that numba compiles at its first call, when numba itself is imported."""
 
-    Numba takes longer to import than all the rest, and to audit or to read a release takes no kernel.
-    To compiled code that calls it, a kernel looks like a dispatcher of numba: ``py_func``, ``targetoptions``
-    and ``_numba_type_`` are what numba asks for.
-    """
+    # Importing numba takes longer than all other imports, and auditing or reading a release needs no kernel.
+    # For compiled code that calls it, a kernel looks like a dispatcher of numba: numba asks for ``py_func``,
+    # ``targetoptions`` and ``_numba_type_``.
 
     def __init__(self, function: Callable[..., object], **options: Any) -> None:
         functools.update_wrapper(self, function)
         self.py_func = function
         self._dispatcher: Any = None
-        # _nrt always: a kernel that is compiled because another calls it would take over what that one says.
-        # Nobody calls kernels from C, and a way in for that is compiled, too, where it is not declined.
+        # _nrt is always set: otherwise a kernel compiled for a caller would take over the caller's setting.
+        # Nobody calls kernels from C; numba compiles an entry for that unless it is declined.
         usual = {"nogil": True, "error_model": "numpy", "_nrt": True, "no_cfunc_wrapper": True}
         self.targetoptions = {**usual, **options}
 
@@ -79,78 +89,25 @@ _dispatchers: set[Any] = set()
 
 
 def compiled(function: Function) -> Function:
-    """Return the function, compiled by numba at its first call.
-
-    Parameters
-    ----------
-    function : callable
-        A function of arrays, numbers and named tuples of arrays.
-
-    Returns
-    -------
-    callable
-        A function of the same signature, for Python and for compiled code.
-    """
+    """Return the function, compiled by numba at its first call, for Python and for compiled code."""
     return cast("Function", Kernel(function, cache=True))
 
 
 def inner(function: Function) -> Function:
-    """Return the function, compiled for calls from compiled code only, without counting references to arrays.
-
-    Counting is most of the time of a hot loop that hands over named tuples of arrays. Without it, and without
-    the way in from Python, a function also compiles faster.
-
-    Parameters
-    ----------
-    function : callable
-        A function of arrays, numbers and named tuples of arrays. It makes no array (that fails to compile),
-        returns none, and calls no function that returns one (the memory would never be free again). Views
-        for its own use cost nothing.
-
-    Returns
-    -------
-    callable
-        A function of the same signature; a call from Python fails.
-    """
+    """Return the function, compiled for calls from compiled code only; a call from Python fails."""
     return cast("Function", Kernel(function, cache=True, no_cpython_wrapper=True, _nrt=False))
 
 
 def spliced(function: Function) -> Function:
-    """Return the function, typed and compiled anew inside every function that calls it.
-
-    A function that is compiled on its own is optimised again in every caller, and in their callers, and each
-    call hands over every array of its named tuples. So the parts of a hot loop that are called from one or
-    two places are spliced. Numba copies the text once for every function around it: splice a long function
-    into the function that is compiled, not into one between.
-
-    Parameters
-    ----------
-    function : callable
-        A function of arrays, numbers and named tuples of arrays.
-
-    Returns
-    -------
-    callable
-        A function of the same signature; a call from Python fails.
-    """
+    """Return the function, compiled anew inside every function that calls it; a call from Python fails."""
     return cast("Function", Kernel(function, inline="always"))
 
 
 @contextlib.contextmanager
 def watched(tell: Tell) -> Iterator[None]:
-    """Tell when functions are compiled, which happens where the cache does not have them.
-
-    Parameters
-    ----------
-    tell : callable
-        See `Tell`. The compilation of a function lasts until the functions that it calls are compiled. One
-        thread compiles at a time.
-
-    Yields
-    ------
-    None
-        While the work goes on.
-    """
+    """Call `tell` whenever a function is compiled, which happens if the cache does not have it."""
+    # The compilation of a function lasts until the functions that it calls are compiled. One thread compiles
+    # at a time.
     _watching.append(tell)
     try:
         yield
@@ -160,7 +117,7 @@ def watched(tell: Tell) -> Iterator[None]:
 
 @functools.cache
 def _numba() -> Any:
-    """Import numba, and hear from now on what it compiles."""
+    """Import numba, and listen to its compilations from now on."""
     numba, event = importlib.import_module("numba"), importlib.import_module("numba.core.event")
 
     class Listener(event.Listener):  # type: ignore[misc, name-defined]  # numba has no types
@@ -175,16 +132,16 @@ def _numba() -> Any:
 
 
 def _attach_cache(dispatcher: Any) -> None:
-    """Let numba ask for the machine code that came with the package first, where that can be used."""
+    """Let numba look first for the machine code that came with the package, if it can be used."""
     folder = prepared.folder() if prepared.has(dispatcher.py_func) else None
     try:
         importlib.import_module("duckanon.kernels.machine_code").attach(dispatcher, folder)
-    except Exception as error:  # noqa: BLE001  # private parts of a numba that has others: it is compiled
+    except Exception as error:  # noqa: BLE001  # another numba has other private parts: compile
         logger.info("machine code of %s is left alone: %s", dispatcher.py_func.__qualname__, error)
 
 
 def _pass_on(event: Any, *, begins: bool) -> None:
-    """Tell of our own functions; a process may compile others."""
+    """Report the compilation of our own functions; a process may compile others."""
     dispatcher = event.data["dispatcher"]
     if dispatcher not in _dispatchers:
         return

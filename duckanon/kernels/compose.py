@@ -36,33 +36,37 @@ TREE_TRIAL_RECORDS = 2048
 """Records on which larger tables try whether spanning trees pay."""
 
 TREE_MAX_SSE_SHARE = 0.98
-"""They pay where this share of the SSE is left or less."""
+"""Spanning trees pay if at most this share of the SSE is left."""
 
 ALGORITHM_3_MAX_RECORDS, ALGORITHM_3_PART_RECORDS = 2048, 1024
-"""Up to so many records Algorithm 3 looks among all of them for a class; more are halved until no part has
-more than the second number: half the time of parts of 2,048, and no more loss."""
+"""Up to the first number of records, Algorithm 3 searches all records for a class. Larger tables are halved
+until no part has more records than the second number: that takes half the time of parts of 2,048 records, and
+loses no more.
+"""
 
 ANATOMIZE_NARROW_RECORDS, ANATOMIZE_BROAD_RECORDS = 128, 4096
-"""Records among which Anatomize looks for a class, in two starts."""
+"""Records that Anatomize searches for a class, in two starts."""
 
 K_ALONE_BALANCED_MAX_RECORDS = 4096
-"""Up to so many records classes of k alone are searched as 'balanced' does, too: it takes seconds beyond."""
+"""Up to this size classes of k alone are also searched as by 'balanced'; it takes seconds beyond."""
 
 FULL_SEARCH_RECORDS = 6000
-"""Records to which a full search belongs: the searches of smaller tables are as much shorter."""
+"""Table size with a full search; the searches of a smaller table are shorter in proportion."""
 
 SEARCHES_A_TABLE = 3
-"""Searches that share the work of a table for MDAV: from both starts, and from the best."""
+"""Searches that share the work of a table for MDAV: from both starts, and from the best result."""
 
 BEST_SEARCHES = 8
-"""Times that 'best' searches a table of up to `MDAV_MAX_RECORDS` records as 'balanced' does, with other
-choices; as many longer searches go on from where these end, and as many from where all of it ends."""
+"""Times that 'best' searches a table of up to `MDAV_MAX_RECORDS` records as 'balanced' does, each time with
+other random choices. As many longer searches go on from the ends of these, and as many more from the best end
+of all.
+"""
 
 WORSE_SHARES = (0.2, 0.1, 0.05, 0.025)
-"""How much worse a rebuilt neighbourhood may be in longer searches, in turns: which is best depends."""
+"""How much worse a rebuilt neighbourhood may be in longer searches, in turns: none is best for all tables."""
 
 EFFORTS: tuple[Effort, ...] = ("fast", "balanced", "best")
-"""Each takes more work than the one before, and never loses more."""
+"""Efforts in ascending order: each takes more work than the one before and never loses more."""
 
 
 def compose(
@@ -77,28 +81,12 @@ def compose(
     stop: Stop | None = None,
     merging: bool = True,
 ) -> NDArray[np.int64]:
-    """Return the classes that a recipe makes.
-
-    Parameters
-    ----------
-    points, codes, k
-        See `duckanon.kernels`; codes of ordered distance first; fewer than k records become one class.
-    thresholds : sequence of S Threshold
-        What every class should satisfy.
-    recipe : Recipe
-        What is done.
-    share, seed, stop
-        As in `refine`.
-    merging : bool
-        False where the classes that violate a threshold are not to be merged, since they may be suppressed.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Classes of at least k. With merging, every threshold is satisfied where the recipe has a partner and
-        one class of all these records satisfies it. With a higher effort never more loss from the same start,
-        without `stop` and with merging.
-    """
+    """Return the classes (n,) that a recipe makes, each of at least k records."""
+    # Fewer than k records become one class. `codes` of ordered distance come first. `share`, `seed` and
+    # `stop` as in `refine`. Without `merging`, classes that violate a threshold stay, since they may be
+    # suppressed. With it, every threshold is satisfied if the recipe has a partner and one class of all
+    # records satisfies it. From the same start, a higher effort never loses more, with merging and without
+    # `stop`.
     n = len(points)
     effort = effort_for(n, recipe.effort) if recipe.effort and n >= 2 * k else None
     start = first_partition(points, codes, recipe, thresholds)
@@ -116,7 +104,7 @@ def compose(
 
 @dataclass(frozen=True, eq=False)
 class _Limited:
-    """What is refined under thresholds, and the arguments of `refine`."""
+    """Records that are refined under thresholds, and the arguments of `refine`."""
 
     points: NDArray[np.float64]
     codes: NDArray[np.int64] | Sequence[NDArray[np.int64]]
@@ -133,11 +121,11 @@ class _Limited:
         )  # fmt: skip
 
     def best(self, partitions: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-        """Return the first of those that are least in `rank`, which takes a while."""
+        """Return the first partition with the least `rank`, which takes a while to compute."""
         return partitions[0] if len(partitions) == 1 else min(partitions, key=self.rank)
 
     def rank(self, labels: NDArray[np.int64]) -> tuple[float, float]:
-        """What all classes violate, and the SSE: the less the better."""
+        """Return the violations of all classes, and the SSE: the less the better."""
         return float(violations_of(self.thresholds, self.codes, labels).sum()), sse(self.points, labels)
 
 
@@ -163,13 +151,13 @@ def _refined_under(
     if effort is None:
         return kept(None)
     bases = [start] if recipe.start != "k_alone" else _alone(limited, start, recipe.size, effort)
-    # Where few classes violate, merging alone often loses less.
+    # If few classes violate, merging alone often loses less.
     levels: tuple[Effort | None, ...] = (None, "fast") if recipe.start in ("forest", "k_alone") else ("fast",)
     starts = [kept(level, base) for base in bases for level in levels]
     fewest = len(starts)
     if recipe.start not in ("tcloseness_first", "k_alone"):
         starts += [kept(level) for level in EFFORTS[1 : EFFORTS.index(effort) + 1]]
-    # That of 'best' has no part in what 'balanced' ends with.
+    # The start of 'best' alone has no part in the result of 'balanced'.
     below, own = _different(starts[: fewest + 1]), starts[fewest + 1 :]
     at_most: Effort = "fast" if effort == "fast" else "balanced"
     ended = limited.best([limited.refined(labels, at_most) for labels in below])
@@ -194,7 +182,7 @@ def _anatomy(
 
 
 def _different(partitions: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
-    """Return each partition once: where nothing violates, all steps leave it as it is."""
+    """Return each partition once: without violations all steps leave a partition unchanged."""
     found: dict[bytes, NDArray[np.int64]] = {}
     for labels in partitions:
         found.setdefault(labels.tobytes(), labels)
@@ -202,7 +190,7 @@ def _different(partitions: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
 
 
 def _alone(limited: _Limited, start: NDArray[np.int64], size: int, effort: Effort) -> list[NDArray[np.int64]]:
-    """Return the classes that k alone, here the size, would get, with little effort and with more."""
+    """Return the classes for k alone, here the size, with little effort and with more."""
     if not limited.points.shape[1]:
         return [start]
     n, points = len(start), enlarged(distance_points(limited.points))
@@ -266,7 +254,7 @@ class _Searches:
     def balanced(
         self, one: NDArray[np.int64], other: NDArray[np.int64], ended: NDArray[np.int64], number: int
     ) -> NDArray[np.int64]:
-        """Search from both starts, and go on from the best; never more loss than what has `ended`."""
+        """Search from both starts, then from the best result; never more loss than the partition `ended`."""
         found = (self._refined(labels, "balanced", number + i) for i, labels in enumerate((one, other)))
         best = combine(self.points, ended, combine(self.points, *found))
         return self._refined(best, "balanced", number + 2)
@@ -296,7 +284,7 @@ class _Searches:
 def _grown(
     points: NDArray[np.float64], labels: NDArray[np.int64], k: int, stop: Stop | None
 ) -> NDArray[np.int64]:
-    """Return classes refined with little effort, before and after those between others are dissolved."""
+    """Return classes refined with little effort, before and after classes between others are dissolved."""
     labels = refine(points, labels, k, effort="fast", stop=stop)
     if stop is not None and stop():
         return labels
@@ -322,10 +310,8 @@ def first_partition(
     recipe: Recipe,
     thresholds: Sequence[Threshold] = (),
 ) -> NDArray[np.int64]:
-    """Return the first partition of a recipe: classes of at least its size, or one class.
-
-    The thresholds are for 'anatomy', which needs one that is a share.
-    """
+    """Return the first partition of a recipe: classes of at least its size, or one class."""
+    # 'anatomy' needs exactly one threshold, a share.
     size = min(recipe.size, len(points))
     if recipe.start == "anatomy":
         return _anatomized(points, codes, size, thresholds, ANATOMIZE_NARROW_RECORDS)
@@ -361,7 +347,7 @@ def _anatomized(
     thresholds: Sequence[Threshold],
     largest: int,
 ) -> NDArray[np.int64]:
-    """Return the classes of `anatomize` under the one threshold that there is."""
+    """Return the classes of `anatomize` under the only threshold."""
     share = most_share(thresholds)
     if share is None:
         raise ValueError("'anatomy' needs one threshold, recursive with l = 1 and c below 1, without t")

@@ -1,8 +1,8 @@
-"""Dealing: records go to parts of a table by bounds that a sample of them tells, each by itself.
+"""Dealing: records go to parts of a table by bounds computed from a sample, each record by itself.
 
-Cutting a table into equal parts takes a sort for every cut. With bounds from a sample a record is looked at
-once, and parts are equal but for what a sample does not tell. Records that are equal in what is cut are told
-apart by another number, so that ties are cut, too, and a table always alike.
+Cutting a table into equal parts needs a sort for every cut. With bounds from a sample, each record is looked
+at once, and the parts are equal up to sampling error. Records with equal values in a cut are ordered by
+another number, a tie. So ties are cut as well, and a table is always cut in the same way.
 """
 
 from __future__ import annotations
@@ -20,39 +20,26 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CHANCES_A_NUMBER = np.uint64(16)
-"""Random numbers that `chances` has of each number."""
+"""Random numbers that `chances` derives from each number."""
 
 UNUSED_BITS, LAST_BIT_WEIGHT = np.uint64(11), 2.0**-53
-"""Bits of a random number that a DOUBLE from 0 to 1 does not hold, and the weight of the last one held."""
+"""Bits of a random number that do not fit a DOUBLE in 0..1, and the weight of the last bit that does."""
 
 
 class BoundsLevel(NamedTuple):
-    """Bounds inside each part that the cuts before have made, ascending; infinite in one without a sample."""
+    """Bounds inside each part of the earlier cuts, ascending; infinite in a part without a sample."""
 
     numbers: NDArray[np.float64]  # (p, b)
-    ties: NDArray[np.float64]  # (p, b), what tells records apart that have the number of a bound
+    ties: NDArray[np.float64]  # (p, b), orders the records that have the number of a bound
 
 
 def bounds_of(
     columns: Sequence[NDArray[np.float64]], ties: Sequence[NDArray[np.float64]], parts: Sequence[int]
 ) -> tuple[BoundsLevel, ...]:
-    """Return bounds that cut a sample into equal parts along one column after the other.
-
-    Parameters
-    ----------
-    columns : sequence of ndarray of shape (n,)
-        What is cut, in this order; NaN comes last.
-    ties : sequence of ndarray of shape (n,)
-        For each column a number of every record, below infinity: of records that are equal in the column
-        those with a lower one come first.
-    parts : sequence of int
-        Into how many parts each part so far is cut along each column.
-
-    Returns
-    -------
-    tuple of BoundsLevel
-        One a column. O(n log n) time, deterministic.
-    """
+    """Return bounds, a level a column, that cut a sample into equal parts along one column after another."""
+    # `columns` (n,) are cut in this order, NaN last. `ties` (n,), for each column, are below infinity: among
+    # records that are equal in the column, lower ties come first. `parts` says into how many parts each part
+    # is cut along each column. O(n log n) time, deterministic.
     part, levels = np.zeros(len(columns[0]), np.int64), []
     for depth, (column, tie, count) in enumerate(zip(columns, ties, parts, strict=True)):
         numbers = _last(column)
@@ -60,7 +47,7 @@ def bounds_of(
         sizes = np.bincount(part, minlength=int(np.prod(parts[:depth], dtype=np.int64)))
         ends = np.cumsum(sizes)
         at = (ends - sizes)[:, None] + np.arange(1, count) * sizes[:, None] // count
-        # Without a sample of its records a part stays whole: all go to the first of its parts.
+        # A part without sampled records stays whole: all its records go to the first of its parts.
         known, level = sizes > 0, BoundsLevel(np.full(at.shape, np.inf), np.full(at.shape, np.inf))
         chosen = order[at[known]]
         level.numbers[known], level.ties[known] = numbers[chosen], tie[chosen]
@@ -72,21 +59,10 @@ def bounds_of(
 def dealt(
     columns: Sequence[NDArray[np.float64]], ties: Sequence[NDArray[np.float64]], levels: Sequence[BoundsLevel]
 ) -> NDArray[np.int64]:
-    """Return the part (n,) that each record is in after the last cut.
-
-    Parameters
-    ----------
-    columns, ties
-        See `bounds_of`; any records of the table.
-    levels : sequence of BoundsLevel
-        The bounds along each column.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Parts are numbered in the order of the bounds, those of the first cut first. O(log b) a record and
-        cut, and what a record gets does not depend on the others.
-    """
+    """Return the part (n,) of each record after the last cut."""
+    # Parts are numbered in the order of the bounds, those of the first cut first. Any records of the table;
+    # `columns` and `ties` as in `bounds_of`. O(log b) a record and cut for b bounds. The part of a record
+    # does not depend on the other records.
     part = np.zeros(len(columns[0]), np.int64)
     for column, tie, level in zip(columns, ties, levels, strict=True):
         part = part * (level.numbers.shape[1] + 1) + _passed(part, _last(column), tie, level)
@@ -94,26 +70,15 @@ def dealt(
 
 
 def chances(number: NDArray[np.int64], which: int) -> NDArray[np.float64]:
-    """Return numbers that look random, and follow from others.
-
-    Parameters
-    ----------
-    number : ndarray of shape (n,)
-        Numbers below 2^60.
-    which : int
-        0 to 15; another one gives other numbers.
-
-    Returns
-    -------
-    ndarray of shape (n,), float64
-        From 0 to less than 1, multiples of 2^-53: of the output of splitmix64 for each counter.
-    """
+    """Return pseudo-random numbers (n,) in 0 <= x < 1, derived from numbers below 2^60."""
+    # `which`, 0 to 15, selects one of the numbers. They are multiples of 2^-53: the output of splitmix64 for
+    # each counter.
     counter = (number.astype(np.uint64) * CHANCES_A_NUMBER + np.uint64(which)) * STEP
     return np.asarray(mixed(counter) >> UNUSED_BITS, np.float64) * LAST_BIT_WEIGHT
 
 
 def _last(column: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the numbers with those that are missing behind all others."""
+    """Return the column with missing numbers behind all others."""
     return np.where(np.isnan(column), np.inf, column)
 
 

@@ -1,4 +1,8 @@
-"""Thresholds as exact fractions: what their decimal notation means, not the nearest float."""
+"""Thresholds as exact fractions: what their decimal notation means, not the nearest float.
+
+>>> fraction(0.1), fraction("1/3"), fraction("1/0")
+(Fraction(1, 10), Fraction(1, 3), None)
+"""
 
 from __future__ import annotations
 
@@ -6,23 +10,7 @@ from fractions import Fraction
 
 
 def fraction(number: object) -> Fraction | None:
-    """Fraction that the decimal notation of a threshold means.
-
-    Parameters
-    ----------
-    number : float, Decimal, Fraction or str
-        A t or c; a float counts as the decimal that it is written as.
-
-    Returns
-    -------
-    Fraction or None
-        None for what is no number, or not a finite one.
-
-    Examples
-    --------
-    >>> fraction(0.1), fraction("1/3"), fraction("1/0")
-    (Fraction(1, 10), Fraction(1, 3), None)
-    """
+    """Return the fraction that the decimal notation of a t or c means; None if it is no finite number."""
     try:
         return Fraction(str(number))
     except (ValueError, ZeroDivisionError):
@@ -30,7 +18,7 @@ def fraction(number: object) -> Fraction | None:
 
 
 def exact_t(t: object, *, may_be_zero: bool) -> Fraction:
-    """Return t as the fraction that it means; ValueError outside 0..1, and for a 0 that may not be."""
+    """Return t as the fraction that it means; ValueError outside 0..1, or for 0 unless `may_be_zero`."""
     exact = fraction(t)
     if exact is not None and 0 <= exact <= 1 and (exact > 0 or may_be_zero):
         return exact

@@ -1,4 +1,11 @@
-"""Information loss of a partition: how much of the spread of the points lies inside the classes."""
+"""Information loss of a partition: how much of the spread of the points lies inside the classes.
+
+Source: Domingo-Ferrer and Mateo-Sanz, "Practical data-oriented microaggregation for statistical disclosure
+control", IEEE TKDE 14(1), 2002. Points may be any finite numbers.
+
+>>> information_loss([[0.0], [0.0], [2.0], [4.0]], [0, 0, 1, 1])
+18.181818181818183
+"""
 
 from __future__ import annotations
 
@@ -12,27 +19,15 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 SUMMAND_MAX = 2.0**900
-"""Above it a sum of as many numbers as fit in memory may overflow."""
+"""Above this, a sum of as many numbers as fit in memory may overflow."""
 
 
 def class_means(points: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
-    """Return the mean of the records of each class.
-
-    Parameters
-    ----------
-    points, labels
-        See `duckanon.kernels`; any finite numbers.
-
-    Returns
-    -------
-    ndarray of shape (m, d), float64
-        Row c is the mean of class c, within its values; sums run in the order of the records, so the result
-        is deterministic.
-    """
+    """Return the mean (m, d) of each class, within its values; sums run in the order of the records."""
     matrix = finite_points(points)
     classes = _checked_labels(labels, len(matrix))
     sizes = np.bincount(classes)
-    # Numbers near the largest one are summed at a 2^64th, or the sum would overflow.
+    # Numbers near the largest float are divided by 2^64 before summing; the sum would overflow.
     exponent = 64 if np.abs(matrix).max(initial=0.0) > SUMMAND_MAX else 0
     means, low, high = np.empty((3, len(sizes), matrix.shape[1]))
     low[:], high[:] = np.inf, -np.inf
@@ -45,18 +40,7 @@ def class_means(points: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
 
 
 def deviations(points: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return how far each record is from the mean of its class.
-
-    Parameters
-    ----------
-    points, labels
-        See `duckanon.kernels`.
-
-    Returns
-    -------
-    ndarray of shape (n,), float64
-        Squared distances, at least 0. O(n d) time, deterministic.
-    """
+    """Return the squared distance (n,) of each record from the mean of its class. O(n d), deterministic."""
     total = np.zeros(len(points))
     for column, mean in zip(points.T, class_means(points, labels).T, strict=True):
         total += (column - mean[labels]) ** 2
@@ -64,36 +48,14 @@ def deviations(points: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArra
 
 
 def sse(points: ArrayLike, labels: ArrayLike) -> float:
-    """Return the sum of squared distances between the records and the means of their classes.
-
-    Parameters
-    ----------
-    points, labels
-        See `duckanon.kernels`; any finite numbers.
-
-    Returns
-    -------
-    float
-        At least 0. O(n d) time, deterministic.
-    """
+    """Return the sum of squared distances between the records and the means of their classes. O(n d)."""
     matrix = finite_points(points)
     deviation = matrix - class_means(matrix, labels)[np.asarray(labels, dtype=np.int64)]
     return float(np.sum(deviation * deviation))
 
 
 def sst(points: ArrayLike) -> float:
-    """Return the sum of squared distances between the records and their overall mean.
-
-    Parameters
-    ----------
-    points
-        See `duckanon.kernels`; any finite numbers.
-
-    Returns
-    -------
-    float
-        At least 0; 0.0 exactly when all records are equal.
-    """
+    """Return the sum of squared distances of the records from their mean; 0.0 exactly if all are equal."""
     matrix = finite_points(points)
     if np.array_equal(matrix.max(axis=0), matrix.min(axis=0)):
         return 0.0
@@ -101,28 +63,7 @@ def sst(points: ArrayLike) -> float:
 
 
 def information_loss(points: ArrayLike, labels: ArrayLike) -> float:
-    """Return 100 SSE / SST of points that are already on their final scale.
-
-    Parameters
-    ----------
-    points, labels
-        See `duckanon.kernels`; any finite numbers.
-
-    Returns
-    -------
-    float
-        Percent, 0 (every class holds equal records) to 100 (one class); 0.0 when all records are equal.
-
-    Notes
-    -----
-    The measure of Domingo-Ferrer and Mateo-Sanz, "Practical data-oriented microaggregation for statistical
-    disclosure control", IEEE TKDE 14(1), 2002.
-
-    Examples
-    --------
-    >>> information_loss([[0.0], [0.0], [2.0], [4.0]], [0, 0, 1, 1])
-    18.181818181818183
-    """
+    """Return 100 SSE / SST of points on their final scale, in per cent; 0.0 if all records are equal."""
     matrix = enlarged(finite_points(points))
     total = sst(matrix)
     within = sse(matrix, labels)

@@ -1,11 +1,11 @@
-"""How machine code of kernels is kept in a folder: by numba's own files, whatever processor compiled it.
+"""How machine code of kernels is kept in a folder: in numba's own files, for any processor that compiled it.
 
-Numba's own cache names the very processor in its key. That is all that kept its files from being carried to
-another machine.
+Numba's own cache puts the very processor into its key. Only that kept its files from being used on another
+machine.
 
-The private parts of numba that are used here were seen in numba 0.68.1: `_cache` of a dispatcher,
-`FunctionCache` with `_cache_file`, `_impl`, `_index_key` and `_load_overload`, `IndexDataCacheFile` with
-`_version`, `_load_index` and `_load_data`.
+These private parts of numba are used, as of numba 0.68.1: `_cache` of a dispatcher, `FunctionCache` with
+`_cache_file`, `_impl`, `_index_key` and `_load_overload`, `IndexDataCacheFile` with `_version`, `_load_index`
+and `_load_data`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ logger = logging.getLogger("duckanon")
 
 
 class KernelCache(FunctionCache):
-    """Numba's cache of a function, which is asked only for what a folder of machine code does not have."""
+    """Numba's cache of a function, used only for code that a folder of machine code does not have."""
 
     def __init__(self, function: Callable[..., object], folder: Path | None) -> None:
         super().__init__(function)
@@ -54,7 +54,7 @@ def attach(dispatcher: Any, folder: Path | None) -> None:
 
 
 def keep(function: Callable[..., object], folder: Path) -> int:
-    """Copy what numba's cache has of a function into a folder; return for how many types of arguments."""
+    """Copy the files of a function in numba's cache to a folder; return for how many types of arguments."""
     cache, kept = FunctionCache(function)._cache_file, _file(function, folder)
     known = cache._load_index()
     for (signature, _, text), name in known.items():

@@ -1,4 +1,8 @@
-"""Points that every kernel takes: the checks, and scales that make columns comparable."""
+"""Points that every kernel takes: the checks, and scales that make columns comparable.
+
+>>> zscore([[1.0, 7.0], [3.0, 7.0]]).tolist()
+[[-1.0, 0.0], [1.0, 0.0]]
+"""
 
 from __future__ import annotations
 
@@ -13,17 +17,15 @@ COORDINATE_MAX = 1e150
 """Largest absolute coordinate whose squared distances, and their sums, stay finite."""
 
 ENLARGED_BELOW = 2.0**-64
-"""Where no coordinate is larger, points are enlarged before distances are taken: squares would vanish."""
+"""Points are enlarged if no coordinate is larger, because their squares would vanish."""
 
 Scale = Literal["zscore", "minmax", "none"]
 
 
 def finite_points(points: ArrayLike) -> NDArray[np.float64]:
-    """Return the points (n, d) as a C-contiguous matrix of finite float64, themselves where they are one.
-
-    No columns (d = 0) means that all records are equal. ValueError if it is not a matrix of numbers, has no
-    row, or holds NaN or infinity.
-    """
+    """Return the points (n, d) as a C-contiguous matrix of finite float64, uncopied if they are one."""
+    # No columns (d = 0) means that all records are equal. ValueError if the points are not a matrix of
+    # numbers, have no row, or hold NaN or infinity.
     matrix = np.ascontiguousarray(points, dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[0] == 0:
         raise ValueError(f"points must be a matrix with one row a record, not of shape {np.shape(points)}")
@@ -35,10 +37,8 @@ def finite_points(points: ArrayLike) -> NDArray[np.float64]:
 
 
 def squared_points(points: ArrayLike) -> NDArray[np.float64]:
-    """Return `finite_points` with at least one column and coordinates small enough to be squared.
-
-    Without columns, one column of zeros stands for "all records equal". ValueError above 1e150, too.
-    """
+    """Return `finite_points` with at least one column and coordinates small enough to be squared."""
+    # Without columns, a column of zeros stands for "all records equal". ValueError above 1e150 as well.
     matrix = finite_points(points)
     if matrix.shape[1] == 0:
         return np.zeros((matrix.shape[0], 1))
@@ -55,12 +55,10 @@ def distance_points(points: ArrayLike) -> NDArray[np.float64]:
 
 
 def enlarged(matrix: NDArray[np.float64], limit: float = np.inf) -> NDArray[np.float64]:
-    """Return numbers times the power of two that brings the largest absolute one between 1/2 and 1.
-
-    Squares of what matters then neither vanish nor overflow, and every comparison of distances, or of sums of
-    squares, has the same result: a power of two changes no digit. Where one is above the limit they stay as
-    they are.
-    """
+    """Return numbers times the power of two that brings the largest absolute one between 1/2 and 1."""
+    # Squares then neither vanish nor overflow. A power of two changes no digit, so every comparison of
+    # distances or of sums of squares has the same result. If the largest one is above `limit`, the numbers
+    # are returned unchanged.
     largest = np.abs(matrix).max(initial=0.0)
     return matrix if largest > limit else np.asarray(np.ldexp(matrix, -np.frexp(largest)[1]))
 
@@ -74,25 +72,8 @@ def check_class_size(n: int, k: int) -> None:
 
 
 def scaled(points: ArrayLike, scale: Scale = "zscore") -> NDArray[np.float64]:
-    """Return the points on the named scale.
-
-    Parameters
-    ----------
-    points : array_like of shape (n, d)
-        Finite numbers.
-    scale : {'zscore', 'minmax', 'none'}
-        'zscore': mean 0, standard deviation 1; 'minmax': range 0 to 1; 'none': as they are.
-
-    Returns
-    -------
-    ndarray of shape (n, d), float64
-        C-contiguous.
-
-    Raises
-    ------
-    ValueError
-        If the scale is unknown or the points are not finite.
-    """
+    """Return the points (n, d) as z-scores, in the range 0 to 1 ('minmax'), or unchanged, C-contiguous."""
+    # ValueError if the scale is unknown or the points are not finite.
     if scale == "zscore":
         return zscore(points)
     if scale == "minmax":
@@ -103,35 +84,9 @@ def scaled(points: ArrayLike, scale: Scale = "zscore") -> NDArray[np.float64]:
 
 
 def zscore(points: ArrayLike) -> NDArray[np.float64]:
-    """Return each column minus its mean, divided by its standard deviation (of the population, ddof 0).
-
-    A constant column becomes 0. Columns are first scaled by a power of two, which is exact, so that neither
-    1e308 nor 1e-308 overflows or vanishes.
-
-    Parameters
-    ----------
-    points : array_like of shape (n, d)
-        Finite numbers.
-
-    Returns
-    -------
-    ndarray of shape (n, d), float64
-        C-contiguous.
-
-    Raises
-    ------
-    ValueError
-        If the points are not finite.
-
-    Notes
-    -----
-    O(n d) time, deterministic.
-
-    Examples
-    --------
-    >>> zscore([[1.0, 7.0], [3.0, 7.0]]).tolist()
-    [[-1.0, 0.0], [1.0, 0.0]]
-    """
+    """Return each column as (x - mean) / standard deviation (ddof 0); a constant column becomes 0."""
+    # Columns are first scaled by a power of two, which is exact, so that neither 1e308 nor 1e-308 overflows
+    # or vanishes. O(n d) time, deterministic. C-contiguous; ValueError if the points are not finite.
     matrix = _halved(finite_points(points))
     centred = _halved(matrix - matrix.mean(axis=0))
     deviation = np.sqrt(np.mean(centred * centred, axis=0))
@@ -139,23 +94,8 @@ def zscore(points: ArrayLike) -> NDArray[np.float64]:
 
 
 def minmax(points: ArrayLike) -> NDArray[np.float64]:
-    """Return each column moved and stretched to the range 0 to 1; a constant column becomes 0.
-
-    Parameters
-    ----------
-    points : array_like of shape (n, d)
-        Finite numbers.
-
-    Returns
-    -------
-    ndarray of shape (n, d), float64
-        C-contiguous.
-
-    Raises
-    ------
-    ValueError
-        If the points are not finite.
-    """
+    """Return each column moved and stretched to the range 0 to 1; a constant column becomes 0."""
+    # C-contiguous; ValueError if the points are not finite.
     matrix = _halved(finite_points(points))
     low = matrix.min(axis=0)
     return _divided(matrix - low, matrix.max(axis=0) - low, varying=_varies(matrix))
@@ -168,12 +108,12 @@ def _halved(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _varies(matrix: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Tell which columns hold two different values; a deviation of 0.0 cannot tell, rounding blurs it."""
+    """Tell which columns hold two different values; rounding may hide that in the standard deviation."""
     return np.asarray(matrix.max(axis=0) > matrix.min(axis=0))
 
 
 def _divided(
     matrix: NDArray[np.float64], divisor: NDArray[np.float64], *, varying: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
-    """Return matrix / divisor by column, 0 where the column does not vary."""
+    """Return matrix / divisor by column, 0 if the column does not vary."""
     return np.where(varying, matrix / np.where(varying, divisor, 1.0), 0.0)

@@ -1,9 +1,9 @@
 """Which machine code of kernels came with the package, so that nobody waits for a compiler.
 
-`duckanon.release.prepare` makes it, when a checkout is installed or before a wheel is built. It is for one
-version of Python and of numba, one system, and processors with the features named here, and of these very
-sources. Where one of them differs, and for what is missing, kernels are compiled at their first call.
-Results are the same, digit for digit: arithmetic keeps the order that is written on every processor.
+`duckanon.release.prepare` makes machine code when a checkout is installed or before a wheel is built. It fits
+one version of Python and of numba, one system, processors with the features named here, and these very
+sources. If one of them differs, and for functions that are missing, kernels are compiled at their first call.
+Results are the same, digit for digit: arithmetic keeps the written order on every processor.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 FOLDER = Path(__file__).parents[1] / "machine_code"
-"""Where machine code lies in the package."""
+"""Folder of machine code in the package."""
 
 VARIABLE = "DUCKANON_MACHINE_CODE"
-"""Names another folder for it; empty, there is none and all is compiled."""
+"""Environment variable that names another folder of machine code; if empty, everything is compiled."""
 
 ROOMS = ("kernels", "literature")
-"""The packages whose functions it is of, and every source of which counts."""
+"""Packages whose functions have machine code, and whose source files are part of the key."""
 
 MADE_FILE = "made.json"
-"""The file that tells what the machine code is for, and under `FILES` what was made; written last."""
+"""File that says what the machine code fits and, under `FILES`, which files were made; written last."""
 
 FILES = "files"
-"""The SHA-256 of each file: numba reads them as they are, and a broken one would end a release."""
+"""SHA-256 of each file: numba reads files unchecked, and a broken file would end a release."""
 
 PROCESSORS = {"x86_64": "x86-64-v3"}
-"""What LLVM calls the processors that it is for, by the first word of a system; else those of all models."""
+"""Processors that machine code fits, as LLVM names them, by the first word of a system; else any model."""
 
 FEATURES: Mapping[str, tuple[str, ...]] = {
     "generic": (),
@@ -47,51 +47,35 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
         *("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"),
     ),
 }
-"""What such a processor has, as LLVM calls it: the levels of the x86-64 psABI, section 3.1.1."""
+"""Features of such a processor, as LLVM names them: the levels of the x86-64 psABI, section 3.1.1."""
 
 HARMLESS_SETTINGS = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER")
-"""Settings of numba that say nothing of how code is compiled; with any other, code is compiled so."""
+"""Settings of numba that do not change compiled code; with any other, kernels are compiled anew."""
 
 
 def folder() -> Path | None:
-    """Return where machine code is that this process may run.
-
-    Returns
-    -------
-    Path or None
-        None where there is none that fits this Python, numba, system, processor and these sources, or where
-        the environment tells numba how to compile. Asked once for each folder; where there is one, a tenth
-        of a second.
-    """
+    """Return the folder of machine code that this process may run, or None."""
+    # The answer is kept for each folder; the first takes a tenth of a second. None if no folder fits this
+    # Python, numba, system, processor and these sources, or if the environment tells numba how to compile.
     told = os.environ.get(VARIABLE)
     place = FOLDER if told is None else Path(told) if told else None
     return place if place is not None and _fits(place) else None
 
 
 def has(function: Callable[..., object]) -> bool:
-    """Tell whether there is machine code of a kernel, all of it as it was made."""
+    """Tell whether the machine code of a kernel is there, complete and unchanged."""
     place = folder()
     return place is not None and _whole(place, name_of(function))
 
 
 def name_of(function: Callable[..., object]) -> str:
-    """Return how the files of a kernel begin."""
+    """Return the prefix of the files of a kernel."""
     return f"{function.__module__}.{function.__qualname__}"
 
 
 def here(processor: str) -> dict[str, Any]:
-    """Return what machine code for a kind of processor is for if it is made by this process.
-
-    Parameters
-    ----------
-    processor : str
-        One of `PROCESSORS`, or ``'generic'``.
-
-    Returns
-    -------
-    dict
-        What `MADE_FILE` has but for `FILES`.
-    """
+    """Return what machine code made by this process fits: the content of `MADE_FILE` without `FILES`."""
+    # `processor` is one of `PROCESSORS`, or 'generic'.
     return {
         "python": _python(),
         "sources": _sources(),
@@ -102,7 +86,7 @@ def here(processor: str) -> dict[str, Any]:
 
 
 def is_current(place: Path) -> bool:
-    """Tell whether a folder has machine code of these sources and for this Python; on any system."""
+    """Tell whether a folder has machine code of these sources and this Python, for any system."""
     made = _made(place)
     return made.get("sources") == _sources() and made.get("python") == _python()
 
@@ -113,17 +97,17 @@ def digests(place: Path) -> dict[str, str]:
 
 
 def numba_version() -> str:
-    """Return the version of numba but for its last number, which does not change machine code."""
+    """Return the version of numba without its last number, which does not change machine code."""
     return ".".join(metadata.version("numba").split(".")[:2])
 
 
 def system() -> str:
-    """Return what LLVM calls this kind of machine and its operating system."""
+    """Return LLVM's name of this kind of machine and its operating system."""
     return str(importlib.import_module("llvmlite.binding").get_process_triple())
 
 
 def processor_of(system: str) -> str:
-    """Return the kind of processor that machine code of a system is made for."""
+    """Return the kind of processor for which machine code of a system is made."""
     return PROCESSORS.get(system.partition("-")[0], "generic")
 
 
@@ -135,7 +119,7 @@ def settings() -> list[str]:
 @functools.cache
 def _fits(place: Path) -> bool:
     """Tell whether this process may run the machine code of a folder."""
-    # What costs most is asked last: LLVM is 150 MB.
+    # The most expensive test comes last: it loads LLVM, 150 MB.
     if settings() or not is_current(place):
         return False
     made = {name: value for name, value in _made(place).items() if name != FILES}
@@ -147,7 +131,7 @@ def _fits(place: Path) -> bool:
 
 @functools.cache
 def _whole(place: Path, name: str) -> bool:
-    """Tell whether all files whose names begin with that of a kernel are as they were made."""
+    """Tell whether all files of a kernel, known by their prefix, are as they were made."""
     files = _made(place).get(FILES)
     if not isinstance(files, dict):
         return False
@@ -163,7 +147,7 @@ def _digest(file: Path) -> str:
 
 
 def _made(place: Path) -> dict[str, Any]:
-    """Return what is told of the machine code in a folder; nothing where there is none."""
+    """Return the content of `MADE_FILE` in a folder; empty if there is none."""
     try:
         made = json.loads((place / MADE_FILE).read_text())
     except (OSError, ValueError):
@@ -172,19 +156,19 @@ def _made(place: Path) -> dict[str, Any]:
 
 
 def _python() -> str:
-    """Return the version of Python, as its compiled files are named."""
+    """Return the version of Python, as in the names of its compiled files."""
     return f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')}"
 
 
 def _able(processor: str) -> bool:
-    """Tell whether the processor of this machine is of a kind."""
+    """Tell whether the processor of this machine is of the given kind."""
     features = importlib.import_module("llvmlite.binding").get_host_cpu_features()
     return processor in FEATURES and all(features.get(name) for name in FEATURES[processor])
 
 
 @functools.cache
 def _sources() -> str:
-    """Return the SHA-256 of all that is compiled, and of what is around it: names and texts of `ROOMS`."""
+    """Return the SHA-256 of the names and texts of all source files of `ROOMS`."""
     package = Path(__file__).parents[1]
     told = hashlib.sha256()
     for file in sorted(file for room in ROOMS for file in (package / room).rglob("*.py")):

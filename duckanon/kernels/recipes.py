@@ -1,4 +1,21 @@
-"""Recipes: which ways to make classes are worth trying, and the class sizes that they begin with."""
+"""Recipes: which ways to make classes are worth trying, and the class sizes that they begin with.
+
+Without thresholds there is one recipe: MDAV, in blocks beyond `MDAV_MAX_RECORDS` records, or in one column
+the classes with the least loss, which need no refinement. With thresholds the recipes are:
+
+- t-closeness-first with one, two and four times the class size of its Eq. 3. If more than
+  `FULL_PASSES_MAX_RECORDS` records are refined, only with one time: larger classes take twice as long and
+  gain little.
+- Up to `MDAV_MAX_RECORDS` records, MDAV with the smallest size that can satisfy t (with k if not refined).
+  Its classes have to be changed and merged much, which pays in small tables only. If refined and without t,
+  also the clusters of a spanning tree.
+- If refined, for any number of records, the classes for k alone. They lose least if many records are equal,
+  or in one column. Limits: `K_ALONE_MAX_LOSS_SHARE`, `K_ALONE_MAX_RECORDS`, `K_ALONE_MAX_COLUMNS`.
+- Beyond `MDAV_MAX_RECORDS` records, MDAV in blocks with one to eight times that smallest size, merged and not
+  refined. Beside recipes that are refined, only with twice that size.
+- If the only requirement is a share (recursive, l = 1, c below 1), Anatomize for any number of records,
+  instead of MDAV in blocks.
+"""
 
 from __future__ import annotations
 
@@ -21,32 +38,36 @@ if TYPE_CHECKING:
     from duckanon.kernels.merging.merge import Partner
 
 MDAV_MAX_RECORDS = 8192
-"""Up to so many records exact MDAV; beyond, MDAV in blocks, which refinement makes up for."""
+"""Up to this size exact MDAV; beyond, MDAV in blocks, and refinement makes up for the difference."""
 
 FAST_IS_BALANCED_MAX_RECORDS = 1024
-"""Up to so many records effort 'fast' is 'balanced', which takes about a second there: with less work
-tables of many equal records lost up to twice as much as by a published method."""
+"""Up to this size effort 'fast' is 'balanced', which takes about a second. With less work, tables of many
+equal records lost up to twice as much as by a published method.
+"""
 
 BLOCK_SIZE_FACTORS = (1, 2, 4, 8)
-"""Class sizes of MDAV in blocks that are tried without refinement, as multiples of the smallest one. With it
-the second is, since exchanges do not pay among the larger classes that merging makes."""
+"""Class sizes of MDAV in blocks that are tried without refinement, as multiples of the smallest size. With
+refinement only the second is tried, since exchanges do not pay among the larger classes that merging makes.
+"""
 
 BLOCKS_MAX_LOSS_FACTOR = 1.3
-"""Of MDAV in blocks the largest classes are taken that lose at most so many times as much as any: merging
-smaller ones takes longer."""
+"""Among MDAV in blocks, the largest classes that lose at most this many times the least loss are taken:
+merging smaller ones takes longer.
+"""
 
 BLOCKS_MAX_LOSS_SHARE = 0.8
-"""MDAV in blocks makes fewer classes, and is taken where it loses at most this share of what others lose."""
+"""MDAV in blocks makes fewer classes; it is taken if it loses at most this share of the others' loss."""
 
 K_ALONE_MAX_LOSS_SHARE = 0.9
-"""Classes of k alone have to be merged much, which takes three times as long: beyond `MDAV_MAX_RECORDS`
-records they are taken where on a sample they lose at most this share of what others lose."""
+"""Classes of k alone have to be merged much, which takes three times as long. Beyond `MDAV_MAX_RECORDS`
+records they are taken if on a sample they lose at most this share of the others' loss.
+"""
 
 K_ALONE_MAX_RECORDS = 50_000
-"""With t they are tried up to so many records: a million takes 170 CPU seconds instead of 30."""
+"""With t, classes of k alone are tried up to this size: a million records take 170 CPU seconds, not 30."""
 
 K_ALONE_MAX_COLUMNS = 16
-"""Beyond `MDAV_MAX_RECORDS` records classes of k alone are not tried with more columns: that takes 1 s."""
+"""Beyond `MDAV_MAX_RECORDS` records, most columns with which classes of k alone are tried: that takes 1 s."""
 
 Start = Literal["mdav", "mdav1", "blocks", "tcloseness_first", "univariate", "forest", "anatomy", "k_alone"]
 """First partitions that recipes begin with; `k_alone` has the classes of `auto` without thresholds."""
@@ -54,24 +75,13 @@ Start = Literal["mdav", "mdav1", "blocks", "tcloseness_first", "univariate", "fo
 
 @dataclass(frozen=True)
 class Recipe:
-    """How classes are made.
+    """How classes are made."""
 
-    Attributes
-    ----------
-    start : str
-        First partition: one of `Start` where `compose` makes the classes.
-    size : int
-        Its class size, at least k.
-    partner : {'efficient', 'nearest', None}
-        How classes that violate a threshold are merged; None: they stay as they are.
-    effort : {'fast', 'balanced', 'best', None}
-        Refinement; None: none.
-    """
-
-    start: str
-    size: int
+    start: str  # first partition: one of `Start` if `compose` makes the classes
+    size: int  # class size of the first partition, at least k
+    # how classes that violate a threshold are merged; None leaves them as they are
     partner: Partner | None = "efficient"
-    effort: Effort | None = None
+    effort: Effort | None = None  # refinement; None for no refinement
 
 
 def recipes(
@@ -83,39 +93,7 @@ def recipes(
     largest: int,
     columns: int,
 ) -> tuple[Recipe, ...]:
-    """Return the recipes worth trying.
-
-    Parameters
-    ----------
-    n : int
-        Number of records.
-    k : int
-        Smallest class size.
-    thresholds : sequence of Threshold
-        What every class must satisfy.
-    effort : {'fast', 'balanced', 'best', None}
-        Refinement.
-    largest : int
-        No class size of a first partition is above this.
-    columns : int
-        Coordinates of a record.
-
-    Returns
-    -------
-    tuple of Recipe
-        Without thresholds one: MDAV, in blocks beyond `MDAV_MAX_RECORDS` records, or in one column the
-        classes that lose least of all, which need no refinement. With them t-closeness-first with one, two
-        and four times the
-        class size of its Eq. 3, with one time where more than `FULL_PASSES_MAX_RECORDS` records are to be
-        refined, since larger classes take twice as long and gain little; up to `MDAV_MAX_RECORDS`
-        records also MDAV with the smallest size that can satisfy t, whose classes have to be changed and
-        merged much: it pays in small tables only; if refined also the clusters of a spanning tree without t,
-        and, for any number of records, the classes that k alone would get, which lose least where many
-        records are equal, or in one column (see `K_ALONE_MAX_LOSS_SHARE`, `K_ALONE_MAX_RECORDS`,
-        `K_ALONE_MAX_COLUMNS`). Beyond, MDAV in blocks with one to eight times that size, which is merged and
-        not refined; beside others that are refined only with twice that size. Where a share is all that is
-        asked for (recursive, l = 1, c below 1) Anatomize instead, for any number of records.
-    """
+    """Return the recipes worth trying (see above); `largest` limits the class size of first partitions."""
     if not thresholds and columns == 1:
         return (Recipe("univariate", k),)
     if not thresholds:
@@ -141,27 +119,23 @@ def recipes(
         sizes = sorted({min(smallest * some, max(largest, k)) for some in times})
         return spreads + alone + tuple(Recipe("blocks", size) for size in sizes if size <= n)
     smallest = smallest if effort else k
-    # Within t of the table a class spreads over clusters; l values are often near.
+    # A class within t of the table spreads over clusters; l different values are often near.
     trees = effort and all(threshold.t is None for threshold in thresholds)
     first = ("mdav", "forest") if trees else ("mdav",)
     return (*(Recipe(start, smallest, "efficient", effort) for start in first), *alone, *spreads)
 
 
 def effort_for(n: int, effort: Effort) -> Effort:
-    """Return the effort with which so many records are refined: small tables get more than 'fast'."""
+    """Return the effort with which n records are refined: small tables get more than 'fast'."""
     return "balanced" if effort == "fast" and n <= FAST_IS_BALANCED_MAX_RECORDS else effort
 
 
 def choice(tried: Sequence[Recipe], losses: Sequence[float], *, sampled: bool = False) -> int:
-    """Return the place of the recipe that is taken, the first of those that lose least.
-
-    Where losses are those of a sample, classes of k alone have to lose much less than others
-    (`K_ALONE_MAX_LOSS_SHARE`).
-
-    Where none is refined MDAV in blocks is passed over if it does not lose much less than all other starts
-    (`BLOCKS_MAX_LOSS_SHARE`); else it is the one with the largest classes among those that do, and lose at
-    most `BLOCKS_MAX_LOSS_FACTOR` times as much as any.
-    """
+    """Return the place of the recipe that is taken: the first with the least loss, with two exceptions."""
+    # On a sample, classes of k alone have to lose much less than others (`K_ALONE_MAX_LOSS_SHARE`). If no
+    # recipe is refined, MDAV in blocks is skipped unless it loses much less than all other starts
+    # (`BLOCKS_MAX_LOSS_SHARE`). Otherwise the largest of its class sizes is taken for which the loss is that
+    # small and at most `BLOCKS_MAX_LOSS_FACTOR` times the least among them.
     places = range(len(tried))
     blocks = [i for i in places if tried[i].start == "blocks"]
     others = [i for i in places if tried[i].start != "blocks"]
@@ -172,7 +146,7 @@ def choice(tried: Sequence[Recipe], losses: Sequence[float], *, sampled: bool = 
         return min(places, key=lambda i: losses[i] / factors[i])
     best = min(others, key=losses.__getitem__, default=None)
     if best is not None:
-        # Nothing is less than nothing, and what violates a threshold loses without end.
+        # No loss is less than 0, and a partition that violates a threshold has infinite loss.
         blocks = [
             i
             for i in blocks
@@ -187,15 +161,14 @@ def choice(tried: Sequence[Recipe], losses: Sequence[float], *, sampled: bool = 
 
 
 def _begun(size: int, thresholds: Sequence[Threshold], largest: int) -> int:
-    """Return the size that classes begin with: the largest where none of that many records satisfies all.
-
-    To merge small ones one after the other until they do takes a minute for some thousand values.
-    """
+    """Return the class size to begin with: the largest if no class of that many records satisfies all."""
+    # Merging small classes one after the other until they satisfy all takes a minute for some thousand
+    # values.
     return max(size, largest) if max(map(least_records, thresholds)) > largest else size
 
 
 def most_share(thresholds: Sequence[Threshold]) -> Decimal | None:
-    """Return c if all that is asked for is that no value of one attribute has a share of c or more."""
+    """Return c if the only requirement is that no value of one attribute has a share of c or more."""
     if len(thresholds) != 1:
         return None
     (only,) = thresholds
@@ -203,12 +176,10 @@ def most_share(thresholds: Sequence[Threshold]) -> Decimal | None:
 
 
 def tile_strata(n: int, k: int, thresholds: Sequence[Threshold], *, largest: int) -> int:
-    """Return the number of equal parts of the sensitive order of which every tile gets its share.
-
-    It is `stratum_size`; but where a share of a value is all that is asked for, so many that no tile has too
-    many of it, but for rounding: by its place in the order, a value is denser in a tile than in the table in
-    the two parts where it begins and ends, at most.
-    """
+    """Return the number of equal parts of the sensitive order of which every tile gets its share."""
+    # It is `stratum_size`, unless a share of a value is the only requirement. Then it is so large that, up to
+    # rounding, no tile has too many records of a value: a value is denser in a tile than in the table at most
+    # in the two parts where the value begins and ends.
     share = most_share(thresholds)
     if share is None:
         return stratum_size(n, k, thresholds, largest=largest)
@@ -218,11 +189,9 @@ def tile_strata(n: int, k: int, thresholds: Sequence[Threshold], *, largest: int
 
 
 def stratum_size(n: int, k: int, thresholds: Sequence[Threshold], *, largest: int) -> int:
-    """Return the class size with which one record of each stratum comes close to the thresholds.
-
-    Their smallest t goes into Eq. 3 and 4 of Soria-Comas 2015, and a class needs l records for l values. At
-    least k, and at most `largest`: merging does the rest beyond.
-    """
+    """Return the class size, k..`largest`, for which one record a stratum comes close to the thresholds."""
+    # The smallest t goes into Eq. 3 and 4 of Soria-Comas 2015, and a class needs l records for l values.
+    # Merging does the rest beyond `largest`.
     tight = [threshold.t for threshold in thresholds if threshold.t is not None]
     diverse = _diverse(k, thresholds)
     size = class_size(max(n, diverse), diverse, min(tight)) if tight else diverse
@@ -230,11 +199,9 @@ def stratum_size(n: int, k: int, thresholds: Sequence[Threshold], *, largest: in
 
 
 def smallest_size(n: int, k: int, thresholds: Sequence[Threshold], *, largest: int) -> int:
-    """Return the smallest class size, k..largest, that can satisfy the thresholds at all.
-
-    For ordered distance the smallest size that Proposition 1 of Soria-Comas 2015 allows:
-    (n + s)(n - s) / (4 n (n - 1) s) <= t, which holds without ties and nearly with few.
-    """
+    """Return the smallest class size, k..`largest`, that can satisfy the thresholds at all."""
+    # For ordered distance the smallest size that Proposition 1 of Soria-Comas 2015 allows: (n + s)(n - s) /
+    # (4 n (n - 1) s) <= t, which holds without ties and nearly with few.
     tight = [x.t for x in thresholds if x.t is not None and x.reference.distance == "ordered"]
     size = _diverse(k, thresholds)
     if tight and n > 1:

@@ -20,43 +20,33 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.threshold import Threshold
 
 KEY_LIMIT = 2**62
-"""Products of node numbers are below this; more columns are grouped a few at a time."""
+"""Products of numbers of nodes stay below this; more columns are grouped a few at a time."""
 
 COMBINED_MAX_VALUES = 1024
-"""Values of quasi-identifiers that are looked up as one, at most."""
+"""Most value combinations of quasi-identifiers that are looked up as one."""
 
 DIRECT_KEYS_A_ROW = 8
-"""A class is looked up by its key where there are at most so many keys for each row, else by its hash."""
+"""A class is looked up directly by its key if there are at most this many keys a row, else by its hash."""
 
 
 class Values(NamedTuple):
-    """The values of a sensitive column in each distinct row.
+    """The values of a sensitive column in each distinct row."""
 
-    Row r has the value codes ``codes[starts[r]:starts[r + 1]]``, each once, in as many ``records``.
-    """
-
-    starts: NDArray[np.int64]
-    codes: NDArray[np.int64]
-    records: NDArray[np.int64]
+    starts: NDArray[np.int64]  # row r has the values starts[r]:starts[r + 1]
+    codes: NDArray[np.int64]  # value codes, each once in a row
+    records: NDArray[np.int64]  # records of each
 
 
 @dataclass(frozen=True, eq=False)
 class Generalized:
-    """A quasi-identifier and what stands above its values.
+    """A quasi-identifier and the hierarchy above its values."""
 
-    Attributes
-    ----------
-    nodes : ndarray of shape (H + 1, m), int64
-        Node of each value code on each level, numbered 0.. within the level; H is 0 where nothing does.
-    leaves : ndarray of shape (H + 1, m), int64
-        How many leaves of the hierarchy that node has, those without a record included.
-    total : int
-        Leaves of the whole hierarchy.
-    """
-
+    # (H + 1, m), node of each value code on each level, numbered from 0 within the level; H is 0 without a
+    # hierarchy
     nodes: NDArray[np.int64]
+    # (H + 1, m), leaves of the hierarchy below that node, including leaves without a record
     leaves: NDArray[np.int64]
-    total: int
+    total: int  # leaves of the whole hierarchy
 
     @property
     def height(self) -> int:
@@ -66,28 +56,16 @@ class Generalized:
 
 @dataclass(frozen=True, eq=False)
 class DistinctRows:
-    """The distinct rows of a table, coded.
+    """The distinct rows of a table, coded."""
 
-    Attributes
-    ----------
-    codes : ndarray of shape (r, d), int32
-        Value code of each quasi-identifier.
-    records : ndarray of shape (r,), int64
-        How many records have them.
-    quasi : tuple of Generalized
-        The d quasi-identifiers.
-    sensitive : tuple of Values
-        Of every sensitive column with a threshold.
-    """
-
-    codes: NDArray[np.int32]
-    records: NDArray[np.int64]
-    quasi: tuple[Generalized, ...]
-    sensitive: tuple[Values, ...] = ()
+    codes: NDArray[np.int32]  # (r, d), value code of each quasi-identifier
+    records: NDArray[np.int64]  # (r,), records with these codes
+    quasi: tuple[Generalized, ...]  # the d quasi-identifiers
+    sensitive: tuple[Values, ...] = ()  # every sensitive column with a threshold
 
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
-        """Neighbouring quasi-identifiers that are looked up as one: few have many values."""
+        """Neighbouring quasi-identifiers that are looked up as one, because few have many values."""
         groups: list[tuple[int, ...]] = []
         size = COMBINED_MAX_VALUES + 1
         for column, one in enumerate(self.quasi):
@@ -101,7 +79,7 @@ class DistinctRows:
 
     @cached_property
     def grouped(self) -> NDArray[np.int32]:
-        """Codes of these groups, of shape (r, groups): that of the last column counts by one."""
+        """Codes (r, groups) of these groups; a step of the last column of a group counts as one."""
         merged = np.zeros((len(self.records), len(self.groups)), np.int32)
         for place, group in enumerate(self.groups):
             for column in group:
@@ -111,17 +89,17 @@ class DistinctRows:
 
 
 def rows_memory(rows: DistinctRows) -> int:
-    """Return the bytes of the arrays of some rows, but for those of the hierarchies, which all share."""
+    """Return the bytes of the arrays of some rows, without those of the hierarchies, which all rows share."""
     values = sum(one.starts.nbytes + one.codes.nbytes + one.records.nbytes for one in rows.sensitive)
     return 2 * rows.codes.nbytes + rows.records.nbytes + values
 
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """The classes of some levels: the class of each row (r,), 0.. by first row, and their sizes."""
+    """The classes at some levels."""
 
-    of_row: NDArray[np.int32]
-    sizes: NDArray[np.int64]
+    of_row: NDArray[np.int32]  # (r,), the class of each row, numbered by first row
+    sizes: NDArray[np.int64]  # records of each class
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,12 +111,12 @@ class CodedThreshold:
 
 
 def asked_of(threshold: Threshold, codes: NDArray[np.int64]) -> CodedThreshold:
-    """Return a threshold whose domain has the code `codes` of each value code (m,) of a column."""
+    """Return a threshold for a column in which `codes` (m,) are the domain codes of each value code."""
     return CodedThreshold(rules_of([threshold]), threshold.reference.position[codes])
 
 
 def values_of(row: NDArray[np.int64], codes: NDArray[np.int64], rows: int) -> Values:
-    """Return the `Values` of records of which the row and the value code is given, each (n,). O(n log n)."""
+    """Return the `Values` of records whose row and value code are given, each (n,). O(n log n)."""
     span = int(codes.max(initial=0)) + 1
     keys, records = np.unique(row * span + codes, return_counts=True)
     starts = np.searchsorted(keys, np.arange(rows + 1) * span)
@@ -146,26 +124,14 @@ def values_of(row: NDArray[np.int64], codes: NDArray[np.int64], rows: int) -> Va
 
 
 def classes_at(rows: DistinctRows, levels: Sequence[int]) -> Classes:
-    """Return the equivalence classes of the rows, each quasi-identifier at a level.
-
-    Parameters
-    ----------
-    rows : DistinctRows
-        The distinct rows.
-    levels : sequence of int
-        0, the values as they are, to the height of each quasi-identifier.
-
-    Returns
-    -------
-    Classes
-        O(r d) on average; the same on every run.
-    """
+    """Return the equivalence classes of the rows with each quasi-identifier at a level, 0..its height."""
+    # Level 0 are the values themselves. O(r d) on average; the same on every run.
     nodes = [_nodes_of(rows, group, levels) for group in rows.groups]
     spans = [int(node.max()) + 1 for node in nodes]
     found, count, first = np.zeros(len(rows.records), np.int32), 1, 0
     while True:
         last, span = first, count
-        # As many groups at once as a key has room for; one always has.
+        # As many groups at once as fit in a key; one group always fits.
         while last < len(nodes) and span * spans[last] < KEY_LIMIT:
             span, last = span * spans[last], last + 1
         factors = np.cumprod([count, *spans[first:last]])[:-1].astype(np.int64)
@@ -213,7 +179,7 @@ def _grouped(
             key += table[begins[column] + codes[row, first + column]]
         slot = key
         if not direct:
-            # Multiplication by an odd number spreads keys; its upper digits are the best mixed.
+            # Multiplication by an odd number spreads keys; the upper bits of the product are mixed best.
             slot = ((key * np.int64(-7046029254386353131)) >> np.int64(20)) & (room - 1)
             while place[slot] >= 0 and keys[slot] != key:
                 slot = (slot + 1) & (room - 1)
@@ -227,10 +193,8 @@ def _grouped(
 
 
 def rolled_up(rows: DistinctRows, classes: Classes) -> DistinctRows:
-    """Return the rows in which each class of some levels is one row; for these levels and higher ones.
-
-    O(entries log entries), of the sensitive columns. A class has the codes of its first row.
-    """
+    """Return the rows in which each class of some levels is one row; for these levels and higher ones."""
+    # O(entries log entries), of the sensitive columns. A class has the codes of its first row.
     first = _first_rows(classes.of_row, len(classes.sizes))
     sensitive = tuple(
         Values(*_united(classes.of_row, len(classes.sizes), values)) for values in rows.sensitive
@@ -295,26 +259,10 @@ def violating_rows(
     *,
     only_one: bool = False,
 ) -> NDArray[np.bool_]:
-    """Tell of each class whether it violates a threshold.
-
-    Parameters
-    ----------
-    rows : DistinctRows
-        One a class, see `rolled_up`.
-    which : int
-        Number of the sensitive column.
-    asked : CodedThreshold
-        What a class must satisfy.
-    gone : ndarray of shape (r,), bool
-        Classes that are not looked at, and do not violate.
-    only_one : bool
-        Whether to stop at the first that violates.
-
-    Returns
-    -------
-    ndarray of shape (r,), bool
-        Where a class violates; with `only_one` at most one. O(entries log entries).
-    """
+    """Tell for each class (r,) whether it violates a threshold. O(entries log entries)."""
+    # `rows` has one row a class, see `rolled_up`; `which` is the number of the sensitive column. Classes that
+    # are `gone` (r,) are skipped, and do not violate. With `only_one` the search stops at the first
+    # violation.
     return np.asarray(
         _violating(rows.sensitive[which], rows.records, gone, asked.position, asked.rules, only_one)
     )
@@ -329,7 +277,7 @@ def _violating(
     rules: Rules,
     only_one: bool,
 ) -> NDArray[np.bool_]:
-    """Ask the rule of the values of each class, in the order of their positions."""
+    """Apply the rule to the values of each class, in the order of their positions."""
     result = np.zeros(len(sizes), np.bool_)
     held = np.zeros(rules.table[0]["values"], np.int64)
     seen, weights = np.empty(len(held), np.int64), np.empty(len(held), np.int64)
@@ -352,7 +300,7 @@ def _in_order(
     seen: NDArray[np.int64],
     weights: NDArray[np.int64],
 ) -> int:
-    """Enter the positions of a row that have records, ascending, and their records; return how many."""
+    """Write the ascending positions of a row that have records, and their records; return how many."""
     first, last = values.starts[row], values.starts[row + 1]
     for entry in range(first, last):
         place = position[values.codes[entry]]
@@ -367,24 +315,10 @@ def _in_order(
 def kept_records(
     rows: DistinctRows, which: int, asked: CodedThreshold, gone: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """Return how many records of each class can be kept at most if it is split, see `most_kept`.
-
-    Parameters
-    ----------
-    rows : DistinctRows
-        One a class, see `rolled_up`.
-    which : int
-        Number of the sensitive column.
-    asked : CodedThreshold
-        The t that every part of a class which is released meets.
-    gone : ndarray of shape (r,), bool
-        Classes of which no record is kept.
-
-    Returns
-    -------
-    ndarray of shape (r,), int64
-        From 0 to the size of the class; O(entries log entries) where all meet t themselves.
-    """
+    """Return how many records of each class (r,) can be kept at most if it is split, see `most_kept`."""
+    # `rows` has one row a class, see `rolled_up`; `which` is the number of the sensitive column. `asked` has
+    # the t that every released part of a class meets. No record is kept of classes that are `gone` (r,).
+    # O(entries log entries) if all classes meet t themselves.
     return np.asarray(_kept(rows.sensitive[which], rows.records, gone, asked.position, asked.rules))
 
 
@@ -396,7 +330,7 @@ def _kept(
     position: NDArray[np.int64],
     rules: Rules,
 ) -> NDArray[np.int64]:
-    """Ask of each class how many of its records can be kept."""
+    """Compute for each class how many of its records can be kept."""
     result = np.zeros(len(sizes), np.int64)
     held = np.zeros(rules.table[0]["values"], np.int64)
     seen, weights = np.empty(len(held), np.int64), np.empty(len(held), np.int64)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from duckanon.kernels.compiled import compiled, spliced
 
 STEP = np.uint64(0x9E3779B97F4A7C15)
-"""From one counter to the next."""
+"""Difference between one counter and the next."""
 
 FIRST_SHIFT, SECOND_SHIFT, LAST_SHIFT = np.uint64(30), np.uint64(27), np.uint64(31)
 FIRST_FACTOR, SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -32,6 +32,6 @@ _mixed = spliced(mixed)
 
 @compiled
 def draw(random_state: NDArray[np.uint64], below: int) -> int:
-    """Return the next random number 0..below-1 of a state, an array of one counter."""
+    """Return the next random number 0..below-1; `random_state` is an array of one counter."""
     random_state[0] += STEP
     return int(_mixed(random_state[0]) >> DROPPED_BITS) % below

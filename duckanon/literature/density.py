@@ -1,8 +1,22 @@
 """DBA: density-based microaggregation, the densest neighbourhood first.
 
 Lin, Wen, Hsieh and Chang, "Density-based microaggregation for statistical disclosure control", Expert Systems
-with Applications 37(4), 2010; described in Kabir et al., section IV. The original was not at hand: what the
-description leaves open is read so that all published figures of DBA-1 and DBA-2 come out to the last digit.
+with Applications 37(4), 2010; described in Kabir et al., section IV. The original was not at hand. What the
+description leaves open is read so that all twelve published figures of DBA-1 and of DBA-2 come out to the
+last digit:
+
+- The distances in a density are squared, and to the centroid of the neighbourhood, not to the record.
+- Densities follow the records that still have no class.
+- Centroids are not updated while the last records join.
+- DBA-2 dissolves classes in the reverse order of formation. On the data of these figures the order by
+  descending sum of squared errors, as in MDAV-2, gives the same classes.
+
+Equal densities go to the lowest record number. Sums of squares run by column, then by record number.
+
+Cost: a density is computed anew only when its neighbourhood has lost a record. That is n^2 looks at records
+of neighbourhoods, and a search among the records left for each new density: 2 n to 6 n searches in all on the
+reference data, k = 3 to 10. A search is a scan in many columns and uses a tree in few. O(n (d + k)) memory.
+Dissolving adds O(n^2 / k) distances.
 """
 
 from __future__ import annotations
@@ -23,65 +37,19 @@ if TYPE_CHECKING:
 
 
 def dba1(points: ArrayLike, k: int) -> NDArray[np.int64]:
-    """Return classes of at least k records by DBA-1.
+    """Return classes of k..2k-1 records by DBA-1.
 
-    The k-neighbourhood of a record are the record and its k-1 nearest among those without a class; its
-    k-density is the inverse of the sum of squared distances between the k-neighbourhood and its centroid.
-    While k or more records have no class, the k-neighbourhood of the record of highest k-density becomes a
-    class. Each of the fewer than k last records joins the class whose centroid is nearest.
-
-    Parameters
-    ----------
-    points, k
-        See `duckanon.literature`.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Class of each record, 0..m-1 in the order of formation, every size in [k, 2k-1].
-
-    Notes
-    -----
-    Exact and deterministic: equal distances and equal densities go to the lowest record number. Sums of
-    squares run by column, then by record number. A density is computed anew only when its neighbourhood has
-    lost a record: n^2 looks at records of neighbourhoods, and one search among the records left for each new
-    density (2 n to 6 n in all on the reference data, k = 3 to 10), which is a scan in many columns, of a
-    search tree in few; O(n (d + k)) memory.
-
-    Readings, all confirmed by the twelve published figures: distances in the density are squared and to
-    the centroid of the neighbourhood, not to the record; densities follow the records still without a class;
-    centroids are not updated while the last records join.
-
-    Examples
-    --------
-    >>> dba1([[0.0], [4.0], [5.0], [1.5]], 2).tolist()
-    [1, 0, 0, 1]
+    Source: Lin et al. 2010, first stage. Readings and cost: top of the module; steps:
+    docs/methods/data-oriented.md.
     """
     return _dba1(distance_points(points), k)
 
 
 def dba2(points: ArrayLike, k: int) -> NDArray[np.int64]:
-    """Return classes of at least k records by DBA-2: DBA-1, dissolving, and MDAV-1 in large classes.
+    """Return classes of k..2k-1 records by DBA-2: DBA-1, `dissolved`, MDAV-1 in classes of 2k or more.
 
-    The classes of DBA-1 are tried in the reverse order of formation, so the least dense first; one that
-    loses less when each of its records joins the nearest other class is dissolved (see
-    `duckanon.literature.dissolve.dissolved`). Then classes of 2k and more records are partitioned by MDAV-1.
-
-    Parameters
-    ----------
-    points, k
-        See `duckanon.literature`.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Class of each record, 0..m-1: what is left of DBA-1's classes in the order of formation, then the
-        further parts of large classes; every size in [k, 2k-1].
-
-    Notes
-    -----
-    As `dba1`; dissolving adds O(n^2 / k) distances. Gives the twelve published figures to the last digit;
-    on these data the order by descending sum of squared errors, as in MDAV-2, gives the same classes.
+    Labels: the classes left of DBA-1, then the further parts of large classes.
+    Source: Lin et al. 2010, both stages. Readings and cost: top of the module.
     """
     matrix = distance_points(points)
     labels = _dba1(matrix, k)
@@ -99,7 +67,7 @@ def _dba1(points: NDArray[np.float64], k: int, leaf_size: int | None = None) -> 
 
 @compiled
 def _run(state: Formation, neighbourhoods: NDArray[np.int64], spreads: NDArray[np.float64]) -> None:
-    """Form all classes; `neighbourhoods` and `spreads` are memory for those and for inverse densities."""
+    """Form all classes; `neighbourhoods` and `spreads` are memory for neighbourhoods and 1 / density."""
     k = neighbourhoods.shape[1]
     for record in range(len(neighbourhoods)):
         _renew(state, record, neighbourhoods[record], spreads)
@@ -135,7 +103,7 @@ def _renew(
 
 @compiled
 def _densest(labels: NDArray[np.int64], spreads: NDArray[np.float64]) -> int:
-    """Return the record without a class whose neighbourhood is densest, of several the lowest."""
+    """Return the record without a class whose neighbourhood is densest; the lowest of several."""
     best, least = -1, np.inf
     for record in range(len(labels)):
         if labels[record] < 0 and (best < 0 or spreads[record] < least):
@@ -145,7 +113,7 @@ def _densest(labels: NDArray[np.int64], spreads: NDArray[np.float64]) -> int:
 
 @compiled
 def _lost(labels: NDArray[np.int64], neighbourhood: NDArray[np.int64]) -> bool:
-    """Tell whether a record of the neighbourhood has got a class."""
+    """Tell whether a record of the neighbourhood has a class by now."""
     lost = False
     for other in neighbourhood:
         if labels[other] >= 0:

@@ -1,10 +1,22 @@
-"""The second stage of DBA-2, MDAV-2 and TFRP-2: dissolve classes where that loses less, partition large ones.
+"""The second stage of DBA-2, MDAV-2 and TFRP-2: dissolve classes where that loses less, divide large ones.
 
 Lin, Wen, Hsieh and Chang, "Density-based microaggregation for statistical disclosure control", Expert Systems
 with Applications 37(4), 2010, and Chang, Li and Huang, "TFRP: An efficient microaggregation algorithm for
 statistical disclosure control", Journal of Systems and Software 80(11), 2007; described in Kabir et al.,
-section IV. The originals were not at hand: what the description leaves open is read so that the published
+section IV. The originals were not at hand. What the description leaves open is read so that the published
 figures come out.
+
+Dissolving, in `dissolved`: each class is tried once, in a given order, with the records that it has at its
+turn. On trial each of its records, by number, goes to the other class whose centroid is nearest, the lowest
+of equally near classes. No centroid moves until the trial is over. If the sum of squared errors of the whole
+partition is then strictly lower, the records stay in their new classes; otherwise nothing changes. A class of
+more than `limit` records, those on trial included, takes no further record. O(n m) distances for m classes,
+O(m d) memory.
+
+MDAV-2: Kabir et al. give the order of trials for DBA-2, the reverse of formation, and no order for MDAV-2. By
+descending sum of squared errors eleven of the twelve published figures come out to the last digit, in the
+reverse order none. The twelfth, Tarragona at k = 3, is printed as 16.38261429 and comes out as 16.68261429:
+one digit, probably a misprint. O(n^2 / k) distances.
 """
 
 from __future__ import annotations
@@ -24,34 +36,10 @@ if TYPE_CHECKING:
 
 
 def mdav2(points: ArrayLike, k: int) -> NDArray[np.int64]:
-    """Return classes of at least k records by MDAV-2: MDAV-1, dissolving, and MDAV-1 in large classes.
+    """Return classes of k..2k-1 records by MDAV-2: MDAV-1, `dissolved`, MDAV-1 in classes of 2k or more.
 
-    The classes of MDAV-1 are tried by descending sum of squared errors; one that loses less when each of
-    its records joins the nearest other class is dissolved (see `dissolved`). Then classes of 2k and more
-    records are partitioned by MDAV-1.
-
-    Parameters
-    ----------
-    points, k
-        See `duckanon.literature`.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Class of each record, 0..m-1: what is left of MDAV-1's classes in the order of formation, then the
-        further parts of large classes; every size in [k, 2k-1].
-
-    Notes
-    -----
-    Exact and deterministic, O(n^2 / k) distances, O(n d) memory, as `mdav1`. Kabir et al. give the order
-    of DBA-2, the reverse of formation, and none for MDAV-2; by descending sum of squared errors eleven of the
-    twelve published figures come out to the last digit, in reverse order none. The twelfth, Tarragona at
-    k = 3, is printed as 16.38261429 and comes out as 16.68261429: one digit, probably a misprint.
-
-    Examples
-    --------
-    >>> mdav2([[0.0], [9.0], [1.0], [8.0]], 2).tolist()
-    [0, 1, 0, 1]
+    Labels: the classes left of MDAV-1, then the further parts of large classes.
+    Source: Lin et al. 2010. Reading and cost: top of the module.
     """
     matrix = distance_points(points)
     labels = mdav1(matrix, k)
@@ -60,7 +48,7 @@ def mdav2(points: ArrayLike, k: int) -> NDArray[np.int64]:
 
 
 def least_homogeneous_first(points: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the classes by descending sum of squared errors, of equal ones the lowest first. O(n d)."""
+    """Return the classes by descending sum of squared errors; the lowest first of equal ones. O(n d)."""
     deviation = points - class_means(points, labels)[labels]
     errors = np.bincount(labels, weights=np.sum(deviation * deviation, axis=1))
     return np.argsort(-errors, kind="stable").astype(np.int64)
@@ -69,15 +57,9 @@ def least_homogeneous_first(points: NDArray[np.float64], labels: NDArray[np.int6
 def dissolved(
     points: NDArray[np.float64], labels: NDArray[np.int64], order: NDArray[np.int64], limit: int | None = None
 ) -> NDArray[np.int64]:
-    """Return the classes that are left when those that lose less without their own class are dissolved.
+    """Return the classes (n,) left after dissolving, in their order; no class left is smaller than before.
 
-    Each class is tried once, in the given order, as it then is: each of its records, by number, is assigned
-    to the other class whose centroid is nearest, where no centroid moves until the trial is over. If the sum
-    of squared errors of the whole partition is strictly lower with these records in their new classes, they
-    stay there; otherwise nothing changes. A class of more than `limit` records, those on trial included,
-    takes no further one. The classes left keep their order; none is smaller than before.
-
-    O(n m) distances for m classes, O(m d) memory. Equally near classes go to the lowest number.
+    `order` (m,) lists the classes to try. A class of more than `limit` records takes no further record.
     """
     m, d = int(labels.max()) + 1, points.shape[1]
     sums, sizes, left = np.zeros((m, d)), np.zeros(m, np.int64), labels.copy()
@@ -92,24 +74,14 @@ def dissolved(
 
 
 class _Classes(NamedTuple):
-    """The classes, and what they would be after the trial under way.
+    """m classes, and what they become by the trial under way."""
 
-    Attributes
-    ----------
-    labels : ndarray of shape (n,), int64
-        Class of each record.
-    sizes, sums, centres : ndarray of shape (m,), (m, d) and (m, d)
-        Records, their sum, and their mean; size 0 for a class that is dissolved.
-    tried_sizes, tried_sums : ndarray of shape (m,) and (m, d)
-        Sizes and sums with the records on trial.
-    """
-
-    labels: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-    sums: NDArray[np.float64]
-    centres: NDArray[np.float64]
-    tried_sizes: NDArray[np.int64]
-    tried_sums: NDArray[np.float64]
+    labels: NDArray[np.int64]  # (n,) class of each record
+    sizes: NDArray[np.int64]  # (m,) records of each class; 0 for a dissolved class
+    sums: NDArray[np.float64]  # (m, d) sum of the records of each class
+    centres: NDArray[np.float64]  # (m, d) mean of the records of each class
+    tried_sizes: NDArray[np.int64]  # (m,) sizes with the records on trial
+    tried_sums: NDArray[np.float64]  # (m, d) sums with the records on trial
 
 
 @compiled
@@ -152,7 +124,7 @@ def _try(points: NDArray[np.float64], classes: _Classes, label: int, limit: int)
 
 @compiled
 def _nearest_class(classes: _Classes, point: NDArray[np.float64], current: int, limit: int) -> int:
-    """Return the other class with the nearest centroid that may grow, of several the lowest; -1 for none."""
+    """Return the other class with the nearest centroid that may grow, the lowest of several; -1 for none."""
     best, least = -1, np.inf
     for label in range(len(classes.sizes)):
         if label == current or classes.sizes[label] == 0 or classes.tried_sizes[label] > limit:
@@ -178,7 +150,7 @@ def _distance(point: NDArray[np.float64], total: NDArray[np.float64], size: int)
 
 @compiled
 def _join(classes: _Classes, label: int, point: NDArray[np.float64]) -> float:
-    """Add a point to a class for the trial; return by how much the class's squared errors grow."""
+    """Add a point to a class for the trial; return the growth of the squared errors of the class."""
     size = classes.tried_sizes[label]
     distance = _distance(point, classes.tried_sums[label], size)
     classes.tried_sizes[label] = size + 1
@@ -189,7 +161,7 @@ def _join(classes: _Classes, label: int, point: NDArray[np.float64]) -> float:
 
 @compiled
 def _keep(classes: _Classes, label: int) -> None:
-    """Make a class what the trial made of it."""
+    """Make the trial sizes and sums of a class its own."""
     size = classes.sizes[label] = classes.tried_sizes[label]
     for j in range(classes.sums.shape[1]):
         classes.sums[label, j] = classes.tried_sums[label, j]

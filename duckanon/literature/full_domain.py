@@ -2,6 +2,32 @@
 
 Samarati, "Protecting Respondents' Identities in Microdata Release", IEEE TKDE 13(6), 2001; LeFevre, DeWitt
 and Ramakrishnan, "Incognito: Efficient Full-Domain k-Anonymity", SIGMOD 2005, which Li et al. 2007 use.
+
+Objectives of a node, and of a suppressed record:
+
+- 'loss': for each quasi-identifier (leaves - 1) / (all leaves - 1), the leaves being those below the released
+  node, averaged over the records; 1 for a suppressed record. Over the columns the geometric mean of 1 + x,
+  minus 1.
+- 'precision': level over height, averaged over all cells; 1 for each cell of a suppressed record.
+- 'discernibility': the sum of the squared class sizes; n for each suppressed record.
+- 'c_avg': n over k and the number of classes.
+
+The search is exact for every criterion and objective:
+
+1. Without suppression k, l and t are monotone: a node that fails rules out all nodes below it. With
+   suppression only k and distinct l are monotone: the set of records that they suppress shrinks on the way
+   up. By t a node rules out the nodes below where it loses too many records however its classes are split
+   (`lattice.loosest`, `kernels.closeness.kept.most_kept`). All other nodes are checked. Li et al. 2007,
+   section 4, has no suppression.
+2. The loss and the precision of a node are at least those without suppression, which depend on its levels
+   alone. No node is checked whose bound is above the best cost.
+3. Discernibility and C_avg of all classes, suppressed classes included, are bounds for all generalizations of
+   a node.
+4. Of the nodes left, the next is a node that rules out many others, whether or not it keeps the criteria.
+
+At worst one roll-up a node, each O(r d) on average for r distinct rows, and O(entries log entries) with
+thresholds. Costs are compared as fractions where rounding could decide. Deterministic: of equal costs the
+lowest levels.
 """
 
 from __future__ import annotations
@@ -26,71 +52,30 @@ if TYPE_CHECKING:
 Objective = Literal["loss", "discernibility", "c_avg", "precision"]
 
 CLOSE_COST_SHARE = 1e-12
-"""Costs that differ by less, relatively, are compared as fractions."""
+"""Costs whose relative difference is smaller are compared as fractions."""
 
 SCORED_MAX_NODES = 50_000
-"""In a lattice of so many nodes each choice of the next is weighed anew, in larger ones not each."""
+"""In a lattice of fewer nodes scores are computed for each next node, in a larger one for several."""
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The optimum and the way to it.
+    """The optimum, and how many nodes the search checked."""
 
-    Attributes
-    ----------
-    levels : tuple of int
-        Level of each quasi-identifier.
-    cost : float
-        What the objective says of it.
-    of_row : ndarray of shape (r,), int64
-        Class of each distinct row, 0..m-1 by first row; -1 where it is suppressed.
-    suppressed : int
-        Suppressed records.
-    nodes, checked : int
-        Nodes of the lattice, and how many of them were looked at.
-    """
-
-    levels: Levels
-    cost: float
+    levels: Levels  # of each quasi-identifier
+    cost: float  # by the objective
+    # (r,) class of each distinct row, 0..m-1 by first row; -1 where it is suppressed
     of_row: NDArray[np.int64] = field(repr=False)
-    suppressed: int
-    nodes: int
-    checked: int
+    suppressed: int  # records
+    nodes: int  # of the lattice
+    checked: int  # nodes
 
 
 def search(rows: DistinctRows, criteria: Criteria, objective: Objective = "loss") -> Found | None:
-    """Return the node of least cost whose classes keep the criteria, the lowest levels of several.
+    """Return the keeping node of least cost, the lowest levels of several; None if no node keeps.
 
-    Parameters
-    ----------
-    rows : DistinctRows
-        The distinct rows of the table, with the values of a sensitive column for each threshold.
-    criteria : Criteria
-        What the classes must keep, and how many records may be suppressed.
-    objective : {'loss', 'discernibility', 'c_avg', 'precision'}
-        'loss': of each quasi-identifier (leaves - 1) / (all leaves - 1) below the node that a record shows, 1
-        if it is suppressed, averaged over the records; of these the geometric mean of 1 + x, minus 1.
-        'precision': level over height, averaged over all cells; 1 for those of a suppressed record.
-        'discernibility': the sum of the squared class sizes; n for each suppressed record. 'c_avg': n over k
-        and the number of classes.
-
-    Returns
-    -------
-    Found or None
-        None where no node keeps them.
-
-    Notes
-    -----
-    Exact for every criterion. Without suppression k, l and t are monotone: a node that fails rules out all
-    below it. With suppression only what k and distinct l suppress is; by these a node rules out those below,
-    by t where too much is lost of its classes however they are split, see `loosest` and `most_kept`, and all
-    others are checked (Li et al. 2007, section 4, has no suppression). The loss and the precision of
-    a node are at least what they are without suppression, which depends on its levels alone: no node is
-    checked whose bound is above the best cost. Discernibility and C_avg of all classes, suppressed ones
-    included, are bounds for all generalizations of a node. Of the nodes that are left, the next is one that
-    rules out many, whether it keeps the criteria or not. At worst one roll-up a node, each O(r d) on average
-    and O(entries log entries) with thresholds; costs are compared as fractions where rounding could decide.
-    Deterministic.
+    `rows` holds the values of a sensitive column for each threshold of the criteria. Method: top of the
+    module.
     """
     lattice = Lattice(rows, criteria)
     prices = _Prices(rows, criteria, objective)
@@ -125,17 +110,17 @@ def search(rows: DistinctRows, criteria: Criteria, objective: Objective = "loss"
 
 
 def minimal_nodes(rows: DistinctRows, criteria: Criteria, most: int | None = None) -> list[Levels] | None:
-    """Return the nodes whose classes keep the criteria and none of whose specializations does, ascending.
+    """Return the nodes that keep the criteria while no specialization does, ascending, as Incognito does.
 
-    What Incognito finds. None where that would take more than `most` checks: where criteria are not monotone,
-    every node is checked that no other one rules out.
+    None where that takes more than `most` checks: without monotone criteria every node is checked that no
+    other node rules out.
     """
     keeping = keeping_nodes(rows, criteria, most)
     return None if keeping is None else minimal_of(keeping)
 
 
 def minimal_of(keeping: NDArray[np.bool_]) -> list[Levels]:
-    """Return the nodes of a set, an axis a quasi-identifier, that are above no other one; ascending."""
+    """Return the nodes of a set that are above no other node of the set, ascending; one axis a column."""
     minimal = keeping & ~_above(keeping)
     return [tuple(int(level) for level in levels) for levels in np.argwhere(minimal)]
 
@@ -143,10 +128,7 @@ def minimal_of(keeping: NDArray[np.bool_]) -> list[Levels]:
 def keeping_nodes(
     rows: DistinctRows, criteria: Criteria, most: int | None = None
 ) -> NDArray[np.bool_] | None:
-    """Tell of each node, by the level of each quasi-identifier, whether its classes keep the criteria.
-
-    None where that would take more than `most` checks.
-    """
+    """Tell for each node, one axis a quasi-identifier, whether it keeps; None beyond `most` checks."""
     lattice = Lattice(rows, criteria)
     open_nodes, keeping = _Open(lattice.shape, None), np.zeros(lattice.shape, dtype=bool)
     while (node := open_nodes.next(None)) is not None:
@@ -160,19 +142,19 @@ def keeping_nodes(
 
 
 class _Node(NamedTuple):
-    """A node: its levels, and its place in the order of these."""
+    """A node: its levels, and its place in the order of the levels."""
 
     levels: Levels
     place: int
 
 
 class _Prices:
-    """Costs of nodes under an objective, as fractions; of 'loss' the product of 1 + x of all columns."""
+    """Costs of nodes under an objective, as fractions; for 'loss' the product of 1 + x over the columns."""
 
     def __init__(self, rows: DistinctRows, criteria: Criteria, objective: Objective) -> None:
         self._quasi, self._objective, self._k = rows.quasi, objective, criteria.k
         self._n = int(rows.records.sum())
-        # For a column whose hierarchy is one leaf, nothing is lost but by suppression.
+        # A column whose hierarchy has one leaf loses by suppression only.
         self._whole = [max(one.total - 1, 1) for one in rows.quasi]
         self._unsuppressed = [
             [self._lost(rows, column, level) for level in range(one.height + 1)]
@@ -180,7 +162,7 @@ class _Prices:
         ]
 
     def bounds(self, shape: Levels) -> NDArray[np.float64] | None:
-        """Return the cost of each node without suppression, rounded, where the levels alone say it."""
+        """Return the rounded cost of each node without suppression; None if more than levels counts."""
         if self._objective not in ("loss", "precision"):
             return None
         bounds = np.ones(shape) if self._objective == "loss" else np.zeros(shape)
@@ -192,7 +174,7 @@ class _Prices:
         return bounds
 
     def of(self, checked: Checked) -> Fraction:
-        """Return the cost of a node, given the classes that are suppressed."""
+        """Return the cost of a node with its suppressed classes."""
         rows, gone, suppressed = checked.rows, checked.gone, checked.suppressed
         if self._objective == "discernibility":
             return Fraction(int((rows.records[~gone] ** 2).sum()) + suppressed * self._n)
@@ -208,18 +190,18 @@ class _Prices:
         )
 
     def base(self, checked: Checked) -> Fraction | None:
-        """Return a cost that no generalization of a node goes below; None where the bounds say more."""
+        """Return a lower bound on the cost of all generalizations of a node; None where `bounds` has it."""
         records = checked.rows.records
         if self._objective == "discernibility":
             return Fraction(int((records**2).sum()))
         return Fraction(self._n, len(records) * self._k) if self._objective == "c_avg" else None
 
     def hopeless(self, node: _Node, best: tuple[Fraction, int]) -> bool:
-        """Tell whether a node cannot be better than the best cost and place."""
+        """Tell whether a node cannot beat the best cost and place."""
         return self._objective in ("loss", "precision") and (self._bound(node.levels), node.place) >= best
 
     def shown(self, cost: Fraction) -> float:
-        """Return a cost as users know it."""
+        """Return a cost as users read it."""
         return float(cost) ** (1 / len(self._quasi)) - 1 if self._objective == "loss" else float(cost)
 
     def _bound(self, levels: Levels) -> Fraction:
@@ -230,19 +212,19 @@ class _Prices:
         return sum(parts, Fraction(0)) / len(parts)
 
     def _part(self, column: int, level: int) -> Fraction:
-        """Return what a level of a column costs, on average."""
+        """Return the mean cost of a level of a column."""
         if self._objective == "precision":
             return Fraction(level, max(self._quasi[column].height, 1))
         return Fraction(self._unsuppressed[column][level], self._n * self._whole[column])
 
     def _lost(self, rows: DistinctRows, column: int, level: int) -> int:
-        """Return the sum, over the records, of the leaves but one below the node that each shows."""
+        """Return the sum, over the records, of the leaves below the released node but one."""
         leaves = self._quasi[column].leaves[level]
         return int((rows.records * (leaves[rows.codes[:, column]] - 1)).sum())
 
 
 class _Open:
-    """The nodes that nothing is known of yet, and which of them to look at next."""
+    """The nodes that are neither checked nor ruled out, and the order in which they are checked."""
 
     def __init__(self, shape: Levels, bounds: NDArray[np.float64] | None) -> None:
         self._open = np.ones(shape, dtype=bool)
@@ -252,7 +234,7 @@ class _Open:
         self._misses = 0
 
     def next(self, best: tuple[Fraction, int] | None) -> _Node | None:
-        """Return the node to look at next, None where there is no other."""
+        """Return the node to check next; None if no node is open."""
         if best is not None and self._bounds is not None:
             self._open &= self._bounds <= float(best[0]) * (1 + CLOSE_COST_SHARE)
         if not self._open.any():
@@ -263,7 +245,7 @@ class _Open:
         return _Node(tuple(int(level) for level in np.unravel_index(place, self._open.shape)), place)
 
     def close(self, levels: Levels, *, below: bool = False, above: bool = False) -> None:
-        """Take a node out, and its specializations or generalizations."""
+        """Take a node out; with `below` also its specializations, with `above` its generalizations."""
         self._misses = 0 if above else self._misses + 1
         self._open[levels] = False
         if below:
@@ -272,12 +254,10 @@ class _Open:
             self._open[_upwards(levels)] = False
 
     def _chosen(self) -> list[int]:
-        """Return open nodes, the best last: each rules out as many as it can, whatever is found of it.
-
-        The longer none has kept the criteria, the less it counts that the next might.
-        """
+        """Return open nodes, the best last: a node that rules out many others, whatever its check gives."""
         below = self._counted(down=True)
         above = self._counted(down=False) if self._bounds is None else self._dearer()
+        # The longer no node has kept the criteria, the less counts what a keeping node would rule out.
         scores = np.where(self._open, np.minimum(below, above * (1.0 + self._misses)), 0).ravel()
         wanted = 1 + len(scores) // SCORED_MAX_NODES
         if wanted == 1:

@@ -1,7 +1,20 @@
 """k-anonymity-first microaggregation: classes by MDAV, each refined by exchanges until its EMD is at most t.
 
 Soria-Comas, Domingo-Ferrer, Sánchez and Martínez, "t-Closeness through Microaggregation: Strict Privacy with
-Enhanced Utility Preservation", IEEE TKDE 27(11), 2015, section 6, Algorithm 2.
+Enhanced Utility Preservation", IEEE TKDE 27(11), 2015, section 6, Algorithm 2. Steps:
+docs/methods/t-closeness.md.
+
+The classes need not reach t: records may run out, and no class of k reaches a t below the bound of
+Proposition 1. The paper then merges classes by its Algorithm 1, which is
+``compose.merged(points, [codes], [threshold], labels, "nearest")``.
+
+Reading: a record is offered to a class once. A member that was put out, even the seed, remains for later
+classes. Of equally near records the lowest number is offered first. The paper does not say which of equally
+good members to put out; here the lowest number goes.
+
+EMDs are compared exactly, as integers; they are rounded only where n m k exceeds 2^52. At worst O(n^2 / k)
+distances with a heap of them for each class, and O(n^2 / k) offers of k exchanges each. An exchange is
+answered in constant time from prefix sums, in a tree in O(H).
 """
 
 from __future__ import annotations
@@ -33,58 +46,14 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.threshold import Threshold
 
 ONLY_CLASS = cast("int", np.int64(0))
-"""The only class of the ledger, and its only attribute; typed, so that nothing is compiled for a literal."""
+"""The only class of the ledger, and its only attribute. Typed, since literals are compiled anew."""
 
 
 def kanonymity_first(points: ArrayLike, codes: ArrayLike, k: int, threshold: Threshold) -> NDArray[np.int64]:
-    """Return classes of at least k records whose EMD was lowered towards t while they were formed.
+    """Return classes of k records, the last of k..2k-1, whose EMD was lowered towards t.
 
-    Seeds as in MDAV: the record farthest from the centroid of the remaining ones, then the one farthest from
-    that seed. A class starts as the seed and its k-1 nearest remaining records. While its EMD exceeds t, the
-    other remaining records are offered to it one by one, nearest to the seed first: each takes the place of
-    the member whose removal leaves the lowest EMD, if that is below the EMD so far. A record is offered to a
-    class once; members that were put out (the seed may be one) remain for later classes. When fewer than 2k
-    records remain, they are the last class.
-
-    Parameters
-    ----------
-    points, k
-        See `duckanon.literature`.
-    codes : array_like of shape (n,), int
-        Value code of the sensitive attribute of each record, one of `threshold.reference`.
-    threshold : Threshold
-        With t and without l. Its reference is the distribution in the whole table; any of the three
-        distances.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Class of each record, 0..m-1 in the order of formation: k records each, the last one k..2k-1.
-
-    Raises
-    ------
-    ValueError
-        If there is not one code a record, a code is not of the reference, or the threshold has no t or has l.
-
-    Notes
-    -----
-    The classes need not reach t: the records may run out, and no class of k reaches a t below the bound of
-    Proposition 1. The paper then merges classes by its Algorithm 1, which is
-    ``compose.merged(points, [codes], [threshold], labels, "nearest")``.
-
-    EMDs are compared exactly, as integers (rounded only where n m k exceeds 2^52). Of equally near records
-    the lowest number is offered first; of equally good members to put out the paper names none, the lowest
-    number goes. At worst O(n^2 / k) distances, a heap of them for each class, and O(n^2 / k) offers of k
-    exchanges each, an exchange being answered in constant time from prefix sums (in O(H) in a tree). O(n d)
-    memory. Deterministic.
-
-    Examples
-    --------
-    >>> from duckanon.kernels.closeness.reference import reference
-    >>> from duckanon.kernels.closeness.threshold import Threshold
-    >>> half = Threshold(reference([2, 2], "ordered"), t=Fraction(0))
-    >>> kanonymity_first([[0.0], [1.0], [2.0], [10.0]], [0, 0, 1, 1], 2, half).tolist()
-    [1, 0, 1, 0]
+    The threshold has t, no l, and the whole table as reference, with any distance; ValueError otherwise.
+    Source: Soria-Comas et al. 2015, Algorithm 2. t is not guaranteed: top of the module.
     """
     matrix = distance_points(points)
     given = np.asarray(codes)
@@ -94,7 +63,7 @@ def kanonymity_first(points: ArrayLike, codes: ArrayLike, k: int, threshold: Thr
         raise ValueError("k-anonymity-first takes a threshold with t and without l")
     positions = threshold.reference.positions(given)[None, :]
     state = formation_of(matrix, k)
-    # The violation of t = 0 is the size times the EMD of a class: that orders classes of one size.
+    # The violation of t = 0 is class size times EMD. Classes of one size have the order of their EMDs.
     zero = rules_of([replace(threshold, t=Fraction(0))])
     _run(state, positions, k, rules_of([threshold]), zero, ledger_of(zero, len(matrix), 1, k))
     return state.labels
@@ -166,7 +135,7 @@ def _violation(ledger: Ledger, rules: Rules, codes: NDArray[np.int64], members: 
 def _queue(
     state: Formation, seed: int, members: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the records left outside the class: a heap of minus distance and number, nearest on top."""
+    """Return the records outside the class as a heap of minus distance and number, nearest on top."""
     size = state.tree.left[0] - len(members)
     distances, records = np.full(size, np.inf), np.full(size, NO_RECORD)
     at = 0
@@ -188,7 +157,7 @@ def _queue(
 def _best_swap(
     ledger: Ledger, rules: Rules, codes: NDArray[np.int64], members: NDArray[np.int64], new: int
 ) -> tuple[int, float]:
-    """Return the member whose place a record should take, and the violation of the class then."""
+    """Return the member to be replaced by a record, and the violation of the class after that."""
     best, least = -1, np.inf
     enter(ledger, rules, ONLY_CLASS, ONLY_CLASS, len(members), codes[ONLY_CLASS, new], ONLY_CLASS, ONLY_CLASS)
     for i in range(len(members)):

@@ -1,7 +1,22 @@
-"""Multivariate k-Ward: Ward's hierarchical clustering, kept from joining groups that are large enough.
+"""Multivariate k-Ward: Ward's hierarchical clustering, in which two large groups are never joined.
 
 Domingo-Ferrer and Mateo-Sanz, "Practical data-oriented microaggregation for statistical disclosure control",
-IEEE TKDE 14(1), 2002, sections on k-Ward.
+IEEE TKDE 14(1), 2002, sections on k-Ward. Steps: docs/methods/fixed-size.md.
+
+Reading of what the paper leaves open: the group of the first of the two most distant records takes its k-1
+nearest first. The second record is the record then farthest from the first; its nearest are taken from the
+records left, as in MD. Fewer than 2k records are one class.
+
+Ties: of equally distant pairs the pair with the lowest records starts. Of joins that cost the same to the
+last bit, the join of the small group with the lowest record comes first, with the partner whose lowest record
+is lowest.
+
+The cost of a join is computed from sums and sizes. The formula of Lance and Williams gives the same costs
+from an n x n table. The linkage of scipy cannot forbid joins. A join never brings a third group nearer to the
+joined two than the nearer of the two was. So the partner of a group is looked up again only when the group is
+about to be joined and the partner has changed. This holds within rounding, where three costs are equal.
+
+O(n^2 d) time as a rule. At worst, where all records are equal, n / k times that.
 """
 
 from __future__ import annotations
@@ -20,67 +35,23 @@ if TYPE_CHECKING:
 
 
 class Groups(NamedTuple):
-    """Groups that are being joined, each under its lowest record.
+    """Groups that are being joined, each at the place of its lowest record."""
 
-    Attributes
-    ----------
-    total : ndarray of shape (n, d)
-        Sum of the records of a group.
-    size : ndarray of shape (n,), int64
-        Records of a group, 0 where there is none.
-    joined : ndarray of shape (n,), int64
-        How often the group of this number was joined: tells whether what was known of it still holds.
-    partner, known : ndarray of shape (n,), int64
-        For a group of fewer than k: the group that costs least to join, and its `joined` at that time.
-    cost : ndarray of shape (n,)
-        The cost of joining it, a lower bound once the partner has been joined.
-    """
-
-    total: NDArray[np.float64]
-    size: NDArray[np.int64]
+    total: NDArray[np.float64]  # (n, d) sum of the records of a group
+    size: NDArray[np.int64]  # (n,) records of a group; 0 where there is no group
+    # (n,) how often the group was joined: a changed number makes older costs bounds only
     joined: NDArray[np.int64]
-    partner: NDArray[np.int64]
-    known: NDArray[np.int64]
+    partner: NDArray[np.int64]  # (n,) for a group below k: the group that costs least to join
+    known: NDArray[np.int64]  # (n,) `joined` of the partner when the cost was computed
+    # (n,) cost of joining the partner; a lower bound once the partner has been joined
     cost: NDArray[np.float64]
 
 
 def k_ward(points: ArrayLike, k: int) -> NDArray[np.int64]:
-    """Return classes of at least k records by multivariate k-Ward.
+    """Return classes of k..2k-1 records by multivariate k-Ward, numbered by their lowest record.
 
-    The two most distant records each form a group with their k-1 nearest; every other record is a group of
-    its own. Then the two groups whose joining adds least to the sum of squares within the groups are joined,
-    but never two groups that both have k records or more, until every group has k. The method is applied
-    anew to each group of 2k records or more, on its own.
-
-    Parameters
-    ----------
-    points, k
-        See `duckanon.literature`.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Class of each record, 0..m-1 by lowest record (a hierarchy has no order of formation), every size in
-        [k, 2k-1].
-
-    Notes
-    -----
-    Open in the paper, and read so: the group of the first of the two most distant records takes its k-1
-    nearest first, the second record is the one then farthest from the first, and takes its nearest from the
-    records left, as in MD. Fewer than 2k records are one class.
-
-    Deterministic: of equally distant pairs the one with the lowest records starts; of equally costly joins
-    (to the last bit) that of the small group with the lowest record comes first, with the partner whose
-    lowest record is lowest. Ward's cost is computed from sums and sizes, which is what the formula of Lance
-    and Williams would give, without the n x n table; scipy's linkage cannot forbid joins. A join never brings
-    a third group nearer to the two than the nearer of them was, so the partner of a group is looked up again
-    only when it is about to be joined and its partner has changed (within rounding, where three costs are
-    equal). O(n^2 d) time as a rule, n / k times that at worst (records that are all equal); O(n d) memory.
-
-    Examples
-    --------
-    >>> k_ward([[0.0], [9.0], [1.0], [8.0]], 2).tolist()
-    [0, 1, 0, 1]
+    Source: Domingo-Ferrer and Mateo-Sanz 2002, multivariate k-Ward. Readings, ties and cost: top of the
+    module.
     """
     matrix = distance_points(points)
     n = len(matrix)
@@ -100,7 +71,7 @@ def k_ward(points: ArrayLike, k: int) -> NDArray[np.int64]:
 
 
 def _clustered(points: NDArray[np.float64], k: int) -> NDArray[np.int64]:
-    """Return, for each of at least 2k records, the first record of its group, once every group has k."""
+    """Return for each of at least 2k records the first record of its group, every group of k or more."""
     n, d = points.shape
     counts = np.zeros((4, n), np.int64)
     groups = Groups(np.zeros((n, d)), counts[0], counts[1], counts[2], counts[3], np.zeros(n))
@@ -113,7 +84,7 @@ def _clustered(points: NDArray[np.float64], k: int) -> NDArray[np.int64]:
 
 @compiled
 def _start(state: Formation, groups: Groups, names: NDArray[np.int64], k: int) -> None:
-    """Form the two groups at the extremes, and a group of each record that is left."""
+    """Form the two groups at the extremes, and a group of each other record."""
     n, first, widest = len(names), 0, -1.0
     for r in range(n):
         s = farthest(state.tree, state.points[r])
@@ -171,7 +142,7 @@ def _join_all(groups: Groups, names: NDArray[np.int64], k: int) -> None:
 
 @compiled
 def _look_up(groups: Groups, a: int) -> None:
-    """Find the group that costs least to join to a, of several the lowest."""
+    """Find the group that costs least to join to a, the lowest of several."""
     best, partner = np.inf, -1
     size = groups.size[a]
     for b in range(len(groups.size)):

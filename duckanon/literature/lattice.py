@@ -1,4 +1,21 @@
-"""What a node keeps at its levels of the hierarchies, and what that says of the nodes below it."""
+"""Nodes of the lattice of full-domain generalization: what a node keeps, and which nodes that rules out.
+
+Without suppression all criteria are monotone: what a node keeps, every generalization keeps
+(`Criteria.monotone`). With suppression k and distinct l alone are monotone: a class that keeps both is not
+suppressed after a merge. t, entropy and recursive l are not: a merged class may miss what one of its parts
+kept. A node that fails by these may still rule out the nodes below.
+
+Why a node can rule out others by t (`loosest`): the released classes keep t against the reference R. A union
+S of released classes keeps t as well, since EMD is convex.
+
+1. Without `limits`, R is the whole table T, so EMD(S, T) <= t.
+2. With `limits`, R lacks at most a of the n records, a being `allowed`. T is a mixture of R and of the
+   records that R lacks, so EMD(S, T) <= (1 - a / n) EMD(S, R) + a / n.
+3. Ranks change where values vanish. If d of m values vanish, EMD(S, R) is a mean over the m - 1 - d edges
+   left. With the distances of T it is a mean over m - 1 edges, of which d weigh 1 at most. So 1 - EMD with
+   the distances of T is at least 1 - d / (m - 1) of 1 - EMD(S, R).
+4. Together 1 - EMD(S, T) >= (1 - t) (1 - a / n) (1 - d / (m - 1)), the last factor for 'ordered' only.
+"""
 
 from __future__ import annotations
 
@@ -29,42 +46,28 @@ if TYPE_CHECKING:
 Levels = tuple[int, ...]
 
 Limits = Callable[[Sequence["NDArray[np.int64]"]], Sequence["Threshold"]]
-"""Gives thresholds for a table, from the records of each value (0: it does not occur), an array a column."""
+"""Maps the records of each value (0: none), one array a column, to the thresholds of a table."""
 
 KEPT_ROLLUPS_FACTOR = 4
-"""Memory of the roll-ups that are kept, in multiples of that of the distinct rows."""
+"""Memory of the kept roll-ups, in multiples of the memory of the distinct rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class Criteria:
-    """What the classes of a node must keep.
+    """Criteria that the classes of a node must keep."""
 
-    Attributes
-    ----------
-    k : int
-        Smallest class size.
-    thresholds : sequence of Threshold
-        Of each sensitive column, against the whole table.
-    allowed : int
-        Most records that may be suppressed: whole classes that violate.
-    limits : callable, optional
-        The thresholds of the released table, by the records of its values, see `Limits`: the same t, and the
-        same distances but for ranks, which are those of the values that are left. By default the distribution
-        in the whole table remains the reference of t.
-    """
-
-    k: int
-    thresholds: Sequence[Threshold] = ()
-    allowed: int = 0
+    k: int  # smallest class size
+    thresholds: Sequence[Threshold] = ()  # of each sensitive column, against the whole table
+    allowed: int = 0  # most records that may be suppressed, as whole classes that violate
+    # thresholds of the released table, with the same t; ranks are those of the released values. Without
+    # `limits` the whole table stays the reference of t.
     limits: Limits | None = None
 
     @property
     def monotone(self) -> bool:
-        """Whether what a node keeps, every generalization of it keeps too.
+        """Whether every generalization of a node that keeps the criteria keeps them as well.
 
-        k and distinct l with suppression, too: classes that keep them are never suppressed by merging. t is
-        not, nor are entropy and recursive l: a merged class may violate what one of its parts kept. A node
-        that fails by them may still rule out those below: see `loosest`.
+        True without suppression, and with k and distinct l alone. See the top of the module.
         """
         plain = all(one.t is None and (one.l is None or one.l_kind == "distinct") for one in self.thresholds)
         return self.allowed == 0 or plain
@@ -72,27 +75,13 @@ class Criteria:
 
 @dataclass(frozen=True, eq=False)
 class Checked:
-    """A node that was checked.
+    """A node that was checked."""
 
-    Attributes
-    ----------
-    levels : tuple of int
-        Level of each quasi-identifier.
-    keeps : bool
-        Whether the released classes keep the criteria and the suppressed ones are not too many.
-    never : bool
-        Whether no specialization can keep them either.
-    rows : DistinctRows
-        A row a class.
-    gone : ndarray of shape (classes,), bool
-        Which classes are suppressed, where it keeps.
-    """
-
-    levels: Levels
-    keeps: bool
-    never: bool
-    rows: DistinctRows
-    gone: NDArray[np.bool_]
+    levels: Levels  # of each quasi-identifier
+    keeps: bool  # the released classes keep the criteria, and at most `allowed` records are suppressed
+    never: bool  # no specialization can keep the criteria either
+    rows: DistinctRows  # one row a class
+    gone: NDArray[np.bool_]  # (classes,) which classes are suppressed, where the node keeps
 
     @property
     def suppressed(self) -> int:
@@ -101,7 +90,7 @@ class Checked:
 
 
 class Lattice:
-    """The nodes above a table, each rolled up from the smallest table below it that is still at hand."""
+    """The nodes above a table, each rolled up from the smallest table below it that is at hand."""
 
     def __init__(self, rows: DistinctRows, criteria: Criteria) -> None:
         self.rows, self.criteria = rows, criteria
@@ -120,7 +109,7 @@ class Lattice:
         self._levels = np.zeros((1, len(self.shape)), np.int64)
 
     def check(self, levels: Levels) -> Checked:
-        """Return what a node keeps."""
+        """Return whether a node keeps the criteria, and what it rules out."""
         self.checked += 1
         below = self._below(levels)
         classes = classes_at(below, levels)
@@ -134,7 +123,7 @@ class Lattice:
         return self._asked(levels, rows, small)
 
     def _asked(self, levels: Levels, rows: DistinctRows, gone: NDArray[np.bool_]) -> Checked:
-        """Return what the classes of a node of k records each keep: distinct l, other l, then t."""
+        """Check a node whose classes below k are `gone`: by distinct l, then by other l, then by t."""
         allowed, first, sure = self.criteria.allowed, self.criteria.allowed == 0, gone
         for step in (0, 1):
             for which, steps in enumerate(self._steps):
@@ -162,10 +151,10 @@ class Lattice:
             gone = more
 
     def _never(self, rows: DistinctRows, sure: NDArray[np.bool_]) -> bool:
-        """Tell whether a node that fails rules out all below it, given the classes that miss k or distinct l.
+        """Tell whether a failing node rules out all below it; `sure`: the classes that miss k or distinct l.
 
-        No part of those is released at a specialization, and of another class no more than what can meet
-        the loosest t of each column.
+        No part of a class in `sure` is released below. Any other class releases at most the records that can
+        meet the loosest t of each column.
         """
         if self.criteria.monotone:
             return True
@@ -180,7 +169,7 @@ class Lattice:
     def _against(
         self, rows: DistinctRows, gone: NDArray[np.bool_], limits: Limits
     ) -> list[CodedThreshold | None]:
-        """Return t of each column against the records that are left."""
+        """Return t of each column against the records that are not suppressed."""
         left = []
         for values, whole in zip(rows.sensitive, self._whole, strict=True):
             of = np.repeat(gone, np.diff(values.starts))
@@ -188,20 +177,20 @@ class Lattice:
             left.append(whole - lost.astype(np.int64))
         asked: list[CodedThreshold | None] = []
         for counts, threshold in zip(left, limits(left), strict=True):
-            # A value that is suppressed altogether has no place any more; no class that is left has it.
+            # A value without released records has no position: no released class holds it.
             codes = np.maximum(np.cumsum(counts > 0) - 1, 0)
             step = _in_steps(threshold)[2]
             asked.append(None if step is None else asked_of(step, codes))
         return asked
 
     def _below(self, levels: Levels) -> DistinctRows:
-        """Return the fewest rows at hand that a node can be rolled up from."""
+        """Return the table with the fewest rows from which a node can be rolled up."""
         able = np.flatnonzero((self._levels <= levels).all(axis=1))
         lengths = [len(self._kept[place].records) for place in able]
         return self._kept[int(able[int(np.argmin(lengths))])]
 
     def _keep(self, levels: Levels, rows: DistinctRows, *, of: DistinctRows) -> None:
-        """Keep the rows of a node, if much fewer than those that they were made of; the oldest ones go."""
+        """Keep the rows of a node if at most half of those below; drop the oldest beyond the memory limit."""
         if 2 * len(rows.records) > len(of.records):
             return
         self._kept.append(rows)
@@ -213,7 +202,7 @@ class Lattice:
 
 
 def _in_steps(threshold: Threshold) -> tuple[Threshold | None, Threshold | None, Threshold | None]:
-    """Return distinct l, another l, and t of a threshold."""
+    """Split a threshold into distinct l, another l, and t; None for a part that it lacks."""
     alone = replace(threshold, t=None) if threshold.l is not None else None
     distinct = threshold.l_kind == "distinct"
     t = replace(threshold, l=None, l_kind="distinct", c=None) if threshold.t is not None else None
@@ -221,18 +210,9 @@ def _in_steps(threshold: Threshold) -> tuple[Threshold | None, Threshold | None,
 
 
 def loosest(threshold: Threshold, criteria: Criteria) -> Threshold | None:
-    """Return the t that all unions of released classes meet against the whole table, at any node that keeps.
+    """Return the t that every union of released classes meets against the whole table, at a keeping node.
 
-    None where that is 1, which says nothing.
-
-    Notes
-    -----
-    The released classes keep t against the reference R, and so does a union S of them, since EMD is convex.
-    Without `limits`, R is the whole table T. With them R lacks at most a of the n records, a being `allowed`:
-    T is a mixture of R and of what is lacking, and EMD(S, T) <= (1 - a / n) EMD(S, R) + a / n. Ranks change
-    where values vanish: if d of m values do, EMD(S, R) is a sum over the m - 1 - d edges that are left, and
-    with the distances of T one over m - 1 edges of which d weigh 1 at most: its 1 - EMD is at least
-    1 - d / (m - 1) of the former. Together 1 - EMD(S, T) >= (1 - t) (1 - a / n) (1 - d / (m - 1)).
+    None where that t is 1, which rules out nothing. Proof: top of the module.
     """
     if threshold.t is None:
         return None
@@ -243,6 +223,6 @@ def loosest(threshold: Threshold, criteria: Criteria) -> Threshold | None:
         if threshold.reference.distance == "ordered" and len(counts) > 1:
             vanishing = int(np.searchsorted(np.cumsum(counts), criteria.allowed, side="right"))
             left *= 1 - Fraction(min(vanishing, len(counts) - 1), len(counts) - 1)
-    # Rounded up: a t that is too small would rule out nodes that keep.
+    # Rounded up: too small a t would rule out nodes that keep the criteria.
     t = Fraction(math.ceil((1 - left) * THRESHOLD_DENOMINATOR), THRESHOLD_DENOMINATOR)
     return Threshold(threshold.reference, t=t) if t < 1 else None

@@ -1,7 +1,25 @@
 """MHM: multivariate microaggregation by the optimal cut of a path through the records.
 
 Domingo-Ferrer, Martinez-Balleste, Mateo-Sanz and Sebe, "Efficient multivariate data-oriented
-microaggregation", VLDB Journal 15(4), 2006.
+microaggregation", VLDB Journal 15(4), 2006, for the method and its four orders. Steps:
+docs/methods/data-oriented.md.
+
+The description at hand (Kabir et al., section IV) says neither where a path starts nor how it goes through
+the groups. Several hundred readings were compared with the 33 information losses printed there for k = 3, 5,
+10 (Tables VI to VIII). The nearest reading was chosen:
+
+- 'npn' starts at the lower of the two most distant records.
+- The other orders start in the later of the two groups with the most distant centroids, at the record
+  farthest from the mean of all records. They enter every further group at the record nearest to the last
+  record of the group before.
+
+29 values are within 1 %, three within 2.5 %; one ('npn' on EIA, k = 3) is 7.6 % lower. The reading is not
+exact. Most printed values are a little higher. Some printed values ('cbfs' on Tarragona, 'mdav' on Census at
+k = 10) are even higher than those of the groups, which no best cut of a path through whole groups can exceed.
+
+With 'md', 'mdav' and 'cbfs' the sum of squared errors is at most that of the method named, whose groups are
+one cut of the path. Equally good cuts are decided as in `duckanon.kernels.first.univariate.split`, equal
+distances by the lowest group or record number. O(n^2) distances and O(n k) cuts.
 """
 
 from __future__ import annotations
@@ -32,56 +50,15 @@ GROUPS: Mapping[str, Callable[[ArrayLike, int], NDArray[np.int64]]] = {
     "mdav": mdav,
     "cbfs": cbfs,
 }
-"""The method whose groups an order follows; 'npn' needs none."""
+"""Method whose groups an order follows; 'npn' has no groups."""
 
 
 def mhm(points: ArrayLike, k: int, *, order: Order = "mdav") -> NDArray[np.int64]:
-    """Return classes of at least k records by the multivariate Hansen-Mukherjee method (MHM).
+    """Return classes of k..2k-1 records along a path by the multivariate Hansen-Mukherjee method (MHM).
 
-    The records are put in the order of a path, which is cut into classes of k..2k-1 consecutive records with
-    the least sum of squared errors (SSE). With 'npn', nearest point next, the path goes on from every record
-    to the nearest of those left. With 'md', 'mdav' and 'cbfs' it goes through the groups that this method
-    forms, from every group to the one whose centroid is nearest to that of the last; in a group it goes on to
-    the nearest record of the group.
-
-    Parameters
-    ----------
-    points, k
-        See `duckanon.literature`.
-    order : {'npn', 'md', 'mdav', 'cbfs'}
-        How the path is found.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Class of each record, 0..m-1 along the path, every size in [k, 2k-1].
-
-    Raises
-    ------
-    ValueError
-        If the order is unknown.
-
-    Notes
-    -----
-    With 'md', 'mdav' and 'cbfs' the SSE is at most that of the method named, whose groups are one of the ways
-    to cut the path. Ties between cuts are decided as in `duckanon.kernels.first.univariate.split`. O(n^2)
-    distances and O(n k) cuts, O(n d) memory.
-
-    Source: Domingo-Ferrer et al. 2006 for the method and its four orders. The description at hand (Kabir et
-    al., section IV) does not say where a path starts, nor how it goes through the groups. So several hundred
-    readings were compared with the 33 information losses that are printed there for k = 3, 5, 10 (Tables VI
-    to VIII), and this one was chosen because it comes nearest: 'npn' starts at the lower of the two most
-    distant records. The others start in the later of the two groups with the most distant centroids, at the
-    record farthest from the mean of all, and enter every further group at the record nearest to the last one
-    of the group before. 29 values are within 1 %, three within 2.5 %, one ('npn' on EIA, k = 3) is 7.6 %
-    lower. Exact it is not: most printed values are a little higher, some ('cbfs' on Tarragona, 'mdav' on
-    Census at k = 10) even higher than those of the groups, which no best cut of a path through whole groups
-    can be.
-
-    Examples
-    --------
-    >>> mhm([[0.0], [9.0], [1.0], [8.0], [2.0]], 2).tolist()
-    [0, 1, 0, 1, 0]
+    `order` is the path: 'npn' (nearest point next), or through the groups of 'md', 'mdav' or 'cbfs'; else
+    ValueError.
+    Source: Domingo-Ferrer et al. 2006. Reading and cost: top of the module.
     """
     matrix = distance_points(points)
     check_class_size(len(matrix), k)
@@ -93,19 +70,13 @@ def mhm(points: ArrayLike, k: int, *, order: Order = "mdav") -> NDArray[np.int64
 
 
 def nearest_point_next(points: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return a path from the lower of the two most distant records, always to the nearest record left.
-
-    O(n^2) distances; equal distances go to the lowest record number.
-    """
+    """Return a path from the lower of the two most distant records, always to the nearest record left."""
     state = formation_of(points, 1)
     return _nearest_next(state, int(_most_distant(state)[0]))
 
 
 def through_groups(points: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the path through all records, group by group, that `mhm` describes.
-
-    O(m^2 + n s) distances for m groups of at most s records; ties go to the lowest group or record number.
-    """
+    """Return the path of `mhm` group by group; O(m^2 + n s) distances for m groups of at most s records."""
     state = formation_of(class_means(points, labels), 1)
     route = _nearest_next(state, int(_most_distant(state)[1]))
     members, sizes = np.argsort(labels, kind="stable"), np.bincount(labels)
@@ -117,7 +88,7 @@ def through_groups(points: NDArray[np.float64], labels: NDArray[np.int64]) -> ND
 
 @compiled
 def _most_distant(state: Formation) -> NDArray[np.int64]:
-    """Return the lowest point that is in a most distant pair, and the lowest partner of it."""
+    """Return the lowest point in a most distant pair, and its lowest partner."""
     pair, best = np.zeros(2, np.int64), -1.0
     for i in range(len(state.points)):
         other = farthest(state.tree, state.points[i])
@@ -133,7 +104,7 @@ def _most_distant(state: Formation) -> NDArray[np.int64]:
 
 @compiled
 def _nearest_next(state: Formation, start: int) -> NDArray[np.int64]:
-    """Return the path from the start on, always to the nearest point left; the tree is empty afterwards."""
+    """Return the path from the start, always to the nearest point left; this empties the tree."""
     path, distance = np.full(len(state.points), start), np.empty(1)
     take(state.tree, path[:1])
     for at in range(1, len(path)):
@@ -151,7 +122,7 @@ def _through(
     route: NDArray[np.int64],
     entry: int,
 ) -> NDArray[np.int64]:
-    """Return the members of the groups along the route, always on to the nearest one left in the group."""
+    """Return the members of the groups along the route; in a group always on to the nearest member left."""
     path, filled, last = np.empty(len(points), np.int64), 0, entry
     for group in route:
         rest = members[start[group] : start[group] + sizes[group]].copy()

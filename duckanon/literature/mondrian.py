@@ -1,8 +1,35 @@
-"""Mondrian: the table is cut at medians, and each part again, as long as both sides keep what is asked.
+"""Mondrian: the table is cut at medians, and each part again, while both sides keep k and the thresholds.
 
-LeFevre, DeWitt and Ramakrishnan, "Mondrian multidimensional k-anonymity", ICDE 2006, section 4; with t as a
+LeFevre, DeWitt and Ramakrishnan, "Mondrian multidimensional k-anonymity", ICDE 2006, section 4. With t as a
 condition of every cut: Li, Li and Venkatasubramanian, "Closeness: a new privacy measure for data publishing",
-IEEE TKDE 22(7), 2010, as Soria-Comas et al., IEEE TKDE 27(11), 2015, section 2, quote it.
+IEEE TKDE 22(7), 2010, as Soria-Comas et al., IEEE TKDE 27(11), 2015, section 2, quote it. Steps:
+docs/methods/generalization.md.
+
+Guarantee: every class has k records or more. Every threshold is satisfied if one class of all records
+satisfies it. Without thresholds a relaxed class has at most 2k-1 records, a strict class at most 2 d (k-1) +
+m, where m is the largest number of equal records (Theorems 3 and 2 of the paper).
+
+Reading of what the paper leaves open:
+
+- The widest column has the greatest range on the scale of the points; of several columns the first. On
+  'minmax' this is the range over the range in the table.
+- A strict cut sends the values at most the median to the left, or the values below the median. The cut with
+  the less unequal sides comes first; of two equally unequal cuts the cut whose sides are farther apart, then
+  the former cut. If the first cut is not allowed, the other cut is tried. Theorem 2 needs both cuts: with the
+  former alone, as in the pseudo-code, a part is not cut where half of its records have its greatest value.
+- The left side of a relaxed cut is the larger side where the sides differ. Of the records with the median
+  value, the left side takes the records that are least in the next widest column, of equal records in the
+  column after that, in the end by record number. Columns without a range are cut, too, after all others.
+- A column with a hierarchy is as wide as the lowest node above all values of the part. It is cut between two
+  branches below the highest node that leaves k records on both sides, nearest to the middle. If that is not
+  allowed, it is cut between the two values nearest to the middle. A relaxed cut divides a value only after
+  that.
+
+Cost: parts are stretches of all columns, which a cut divides in place. The records of a part also stand in
+the order of every sensitive attribute, so the values of both sides are counted in one pass. A level costs O(n
+(d + S)), and every cut that a threshold forbids O(n S). That is O(n (d + S) log n) where few cuts are
+forbidden and no value is so frequent that sides are very unequal. O(n (d + S)) memory. Verdicts are those of
+`Threshold`.
 """
 
 from __future__ import annotations
@@ -35,71 +62,11 @@ def mondrian(
     trees: Mapping[int, ColumnTree] | None = None,
     stop: Stop | None = None,
 ) -> NDArray[np.int64]:
-    """Return classes of at least k records by Mondrian.
+    """Return classes of k records or more by Mondrian: those of a left side before those of the right side.
 
-    A part of the table, at first all of it, is cut at the median of its widest column. A cut is allowed where
-    both sides have k records and satisfy every threshold; if the widest column allows none, the next widest
-    is tried, and a part that no column can cut is a class. Strict: all records with one value of the column
-    go to one side. Relaxed: those with the median value are divided, so that the sides are equally large.
-
-    Parameters
-    ----------
-    points, k
-        See `duckanon.literature`.
-    codes : sequence of S array_like of shape (n,), int
-        Value codes of sensitive attributes, dense ranks.
-    thresholds : sequence of S Threshold
-        What every class must satisfy, with t, l or both. Their reference may be a larger table.
-    relaxed : bool
-        Whether the records with the median value may be divided.
-    trees : mapping from int to ColumnTree, optional
-        Columns of the points that hold places in a hierarchy, and that hierarchy.
-    stop : callable, optional
-        Asked after each level: True leaves the parts as they are, which keep k and the thresholds.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Class of each record, 0..m-1 in the order of the cuts: all of a left side come before those of the
-        right one. Every size is at least k, and every threshold is satisfied if one class of all records
-        satisfies it. Without thresholds a relaxed class has at most 2k-1 records, a strict one at most
-        2 d (k-1) + m, where m is the largest number of equal records (Theorems 3 and 2 of the paper).
-
-    Raises
-    ------
-    ValueError
-        If the codes are not one a record for each threshold, or not those that its reference counts.
-
-    Notes
-    -----
-    What the paper leaves open is read thus. The widest column is the one with the greatest range on the scale
-    of the points, of several the first: on 'minmax' that is the range over the range in the table. A strict
-    cut is the one of the two around the median (at most it, or less than it, goes left) with the less unequal
-    sides, of two the one whose sides are farther apart, then the former; if that is not allowed, the other
-    one. Theorem 2 needs both: with the former alone, as in the pseudo-code, no part would be cut whose
-    greatest value is that of half its records. The left side of a relaxed cut is the greater one where they
-    differ; of the records with the median value it takes those that are least in the next widest column, of
-    equal ones in the next one, in the end by record number; after all others, columns without a range are
-    cut, too.
-
-    A column with a hierarchy is as wide as the lowest node above all of the part. It is cut between two
-    branches below the highest node that leaves k records on both sides, nearest to the middle; if that is not
-    allowed, between the two values nearest to the middle. A relaxed cut divides a value only after that.
-
-    Parts are stretches of all columns, which a cut divides in place; the records of each also stand in the
-    order of every sensitive attribute, so that the values of both sides are counted in one pass. A level
-    costs O(n (d + S)), and O(n S) for every cut that a threshold forbids: O(n (d + S) log n) where few are
-    forbidden and no value is so frequent that sides are very unequal. O(n (d + S)) memory. Deterministic;
-    verdicts as of `Threshold`.
-
-    Examples
-    --------
-    >>> mondrian([[0.0], [9.0], [1.0], [8.0]], 2).tolist()
-    [0, 1, 0, 1]
-    >>> mondrian([[0.0], [3.0], [3.0], [3.0]], 2).tolist()
-    [0, 0, 0, 0]
-    >>> mondrian([[0.0], [3.0], [3.0], [3.0]], 2, relaxed=True).tolist()
-    [0, 0, 1, 1]
+    `codes` (n,) are dense ranks for each threshold, else ValueError; `trees` are the hierarchies of columns
+    whose points are places; `stop` ends the cuts after a level. Source: LeFevre et al. 2006; readings and
+    cost: top of the module.
     """
     matrix = squared_points(points) if trees else distance_points(points)
     n = len(matrix)

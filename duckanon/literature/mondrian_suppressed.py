@@ -1,6 +1,31 @@
-"""Mondrian with suppression: few records that keep a part wide are cut off it, and left out of the release.
+"""Mondrian with suppression: few records that make a part wide are cut off and left out of the release.
 
 An addition of ours to the method of LeFevre, DeWitt and Ramakrishnan, see `duckanon.literature.mondrian`.
+Steps: docs/methods/generalization.md, "Suppression".
+
+Loss: the sum over all records of the squared widths of their class, each over the width of the table. A
+suppressed record counts as a record in a class as wide as the table.
+
+Cuts: a part that no column can cut is cut at a border where one side keeps k and the thresholds, and the
+other side is suppressed, as long as that lessens the loss. A side to be suppressed that keeps everything
+itself is a class, and costs nothing. A border lies between two values of a column and cuts off the records
+beyond it, on either side, at least one in `RECORDS_A_CUT_OFF` of the part. The `TRIED_BORDERS` borders with
+the greatest gain in their own column are measured in all columns. The best of these whose kept side keeps
+everything is taken; of equal borders the border that gains most in its own column, then in the first column,
+of the low side, with the fewest records (`duckanon.literature.offers`). The cut that gains most for each
+suppressed record comes first. A cut that needs more records than are left is passed over. The kept side is
+cut on as by `mondrian`. Cuts end when no more records may be suppressed, or nothing is gained.
+
+With t, the distribution of the released records becomes the reference. A class that now misses a threshold is
+suppressed, if records are left for it and that loses less than to take back the cut that made it. Otherwise
+all released records of the part before that cut become one class, a box again. This is repeated until nothing
+changes: all released records as one class have EMD 0. If the loss is then not less than without suppression,
+half as many records may be suppressed, and so on, at worst none. So the loss is at most that of `mondrian`,
+and every threshold that `mondrian` keeps is kept, t against the released records.
+
+Cost: a cut costs a level and a sort of all columns for its part, and suppresses at least one in
+`RECORDS_A_CUT_OFF` of its records. Together the cuts cost at most `RECORDS_A_CUT_OFF` * most / n levels and
+sorts of the table, twice that where suppressions are taken back. With t memory is twice that of `mondrian`.
 """
 
 from __future__ import annotations
@@ -30,24 +55,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Suppression:
-    """What may be suppressed.
+    """What may be suppressed, and how losses are weighed."""
 
-    Attributes
-    ----------
-    most : int
-        Most records that may be suppressed.
-    limits : callable, optional
-        The thresholds of the released table, by the records of its values, see `Limits`; by default the
-        distribution in the whole table remains the reference of t.
-    attribute : ndarray of shape (d,), int, optional
-        Number of the attribute that each column belongs to; by default each is one of its own.
-    importance : ndarray of shape (attributes,), float, optional
-        How much the width of each attribute counts; by default 1.
-    """
-
-    most: int
+    most: int  # records that may be suppressed
+    # thresholds of the released table, see `Limits`; without them the whole table stays the reference of t
     limits: Limits | None = None
+    # (d,) number of the attribute of each column; by default each column is an attribute
     attribute: NDArray[np.int64] | None = None
+    # (attributes,) weight of the width of each attribute; by default 1
     importance: NDArray[np.float64] | None = None
 
 
@@ -62,56 +77,10 @@ def mondrian_suppressed(
     trees: Mapping[int, ColumnTree] | None = None,
     stop: Stop | None = None,
 ) -> NDArray[np.int64]:
-    """Return classes of at least k records by Mondrian, of which few records are left out.
+    """Return classes of k records or more by Mondrian, in the order of the cuts; -1: suppressed.
 
-    A part that no column can cut is cut at a border where one side keeps what is asked and the other, which
-    does not, is suppressed, as long as that lessens the loss. It is the sum over all records of the squared
-    widths of their class, each over that of the table; a suppressed record counts as one in a class as wide
-    as the table. The cut that gains most for each suppressed record comes first, until no more records may be
-    suppressed or nothing is gained. The side that is kept is cut on as by `mondrian`.
-
-    Parameters
-    ----------
-    points, k, codes, thresholds, relaxed, trees, stop
-        See `duckanon.literature.mondrian`.
-    suppression : Suppression
-        What may be suppressed.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Class of each record, 0..m-1 in the order of the cuts, -1 where it is suppressed. The loss is at most
-        that of `mondrian`, and every threshold that this keeps is kept, t against the released records.
-
-    Raises
-    ------
-    ValueError
-        As `mondrian`.
-
-    Notes
-    -----
-    A border lies between two values of a column, and cuts off the records beyond it, on either side, at least
-    one in `FINEST` of the part. Of all borders of a part the `TRIED` with the greatest gain in their own
-    column are measured in all columns, and the best of them at which the kept side keeps everything is taken;
-    of equal ones the one that gains most in its own column, in the end that in the first column, of the low
-    side, with the fewest records; see `duckanon.literature.offers`. A side that is to be suppressed and keeps
-    everything itself is a class, and costs nothing. A cut for which too few records are left is passed over.
-
-    Where t is asked for, the distribution of the released records becomes the reference. A class that misses
-    a threshold now is suppressed, if there are records left for it and that loses less than to take back the
-    cut it came from; else all that is released of the part before that cut is one class, a box again; and
-    so on until nothing changes: all released records as one class have EMD 0. If the loss is not less than
-    without suppression then, half as many records may be suppressed, and so on, at worst none.
-
-    Every cut costs what a level and a sort of all columns cost for its part, and suppresses one in `FINEST`
-    of its records: together no more than `FINEST` * most / n of them for the table, twice that where
-    suppressions are taken back. With t memory is twice that of `mondrian`. Deterministic.
-
-    Examples
-    --------
-    >>> points = [[0.0], [1.0], [2.0], [3.0], [40.0], [41.0], [42.0], [90.0]]
-    >>> mondrian_suppressed(points, 3, Suppression(1)).tolist()
-    [0, 0, 0, 0, 1, 1, 1, -1]
+    The other parameters and errors are those of `duckanon.literature.mondrian`. Method and cost: top of the
+    module.
     """
     matrix = squared_points(points) if trees else distance_points(points)
     n = len(matrix)
@@ -144,18 +113,18 @@ def mondrian_suppressed(
 
 
 class _CutTable(NamedTuple):
-    """The records in their order, what is asked of them, and how losses are measured."""
+    """The records in their order, the thresholds, and how losses are measured."""
 
     points: NDArray[np.float64]
     codes: list[NDArray[np.int64]]
     thresholds: Sequence[Threshold]
     trees: Mapping[int, ColumnTree]
-    scales: NDArray[np.float64]  # (d,): the squares of widths over them add up to a loss
-    price: float  # of a suppressed record: the loss of one in a class as wide as the table
+    scales: NDArray[np.float64]  # (d,): a loss is the sum of (width / scale)^2 over the columns
+    price: float  # loss of a suppressed record: that of a record in a class as wide as the table
 
 
 class _Cutting(NamedTuple):
-    """What cuts, and when it ends."""
+    """Parts, rules and limits of the cuts, and when they end."""
 
     parts: Parts
     rules: Rules
@@ -166,12 +135,12 @@ class _Cutting(NamedTuple):
     stop: Stop | None
 
     def stopped(self) -> bool:
-        """Whether nobody wants the classes any more."""
+        """Whether the caller has stopped the cuts."""
         return self.stop is not None and self.stop()
 
 
 def _moved(parts: Parts) -> tuple[NDArray[np.generic], ...]:
-    """Return what cuts put into another order."""
+    """Return the arrays that cuts reorder."""
     return parts.columns, parts.record, parts.orders
 
 
@@ -186,9 +155,10 @@ def _labels(parts: Parts, owner: NDArray[np.int64]) -> NDArray[np.int64]:
 def _scales(
     points: NDArray[np.float64], trees: Mapping[int, ColumnTree], suppression: Suppression
 ) -> tuple[NDArray[np.float64], float]:
-    """Return by what the width of each column is divided, (d,), and the price of a suppressed record.
+    """Return the scale (d,) by which each width is divided, and the loss of a suppressed record.
 
-    The squares of the widths of a whole attribute add up to its importance; infinite where it is constant.
+    The squared widths of the table over the scales add up to the importance of each attribute; inf if it is
+    constant.
     """
     columns = points.shape[1]
     widths = _widths(points.min(axis=0)[None], points.max(axis=0)[None], trees)[0]
@@ -197,7 +167,7 @@ def _scales(
     scales = np.full(columns, np.inf)
     for number in np.unique(attribute):
         own = attribute == number
-        # Over the greatest, so that no square overflows, and not all of them vanish.
+        # Widths over the greatest width: no square overflows, and not all squares underflow.
         greatest = float(widths[own].max())
         if greatest > 0:
             diagonal = greatest * float(np.sqrt(((widths[own] / greatest) ** 2).sum()))
@@ -217,12 +187,12 @@ def _widths(
 
 
 def _losses(table: _CutTable, labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return of each class 0..m-1 its size and the loss of each of its records."""
+    """Return the size of each class 0..m-1, and the loss of each of its records."""
     order = np.argsort(labels, kind="stable")[np.count_nonzero(labels < 0) :]
     starts = np.flatnonzero(np.diff(labels[order], prepend=-1))
     shape = len(starts), table.points.shape[1]
     low, high = np.empty(shape), np.empty(shape)
-    # Column by column: all at once would be one more copy of the points.
+    # Column by column: all columns at once would need a copy of the points.
     for column, values in enumerate(table.points.T):
         low[:, column] = np.minimum.reduceat(values[order], starts)
         high[:, column] = np.maximum.reduceat(values[order], starts)
@@ -237,7 +207,7 @@ def _loss(table: _CutTable, labels: NDArray[np.int64]) -> float:
 
 
 def _cut_down(cutting: _Cutting, nodes: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Cut the last of the nodes as Mondrian does; return the classes, (m, 2), and add all parts to nodes."""
+    """Cut the last entry of `nodes` as Mondrian does; return the classes, (m, 2), and append all parts."""
     classes = []
     while len(nodes[-1]):
         level = nodes[-1]
@@ -258,9 +228,9 @@ def _trimmed(
     nodes: list[NDArray[np.int64]],
     most: int,
 ) -> tuple[NDArray[np.int64], int]:
-    """Suppress up to so many records; return where the class of each place begins, -1 for none, and the rest.
+    """Suppress up to `most` records; return the begin of the class of each place (-1: none), and the rest.
 
-    Parts that are new are added to the nodes.
+    The rest is how many records may still be suppressed. New parts are appended to `nodes`.
     """
     parts, rules, k, *_ = cutting
     queue: list[tuple[float, int, int, int, int, float, bool]] = []
@@ -300,15 +270,15 @@ def _mended(
     nodes: NDArray[np.int64],
     left: int,
 ) -> bool:
-    """Suppress classes, or take cuts back, until all keep what is asked of the release; tell whether they do.
+    """Suppress classes, up to `left` records, or take cuts back, until all classes keep the thresholds.
 
-    `left` records may be suppressed. The owner of each place is changed.
+    The thresholds are those of the release. Changes the owner of each place; returns whether it succeeded.
     """
     nodes = nodes[np.argsort(nodes[:, 1] - nodes[:, 0], kind="stable")]
     while True:
         for begin in _violating(parts, table, suppression, owner).tolist():
             own = np.flatnonzero(owner == begin)
-            # One that was united with another since is looked at again with it.
+            # A class that was united with another class since is checked with the union.
             if len(own) == 0:
                 continue
             united = _before_the_cut(owner, own, nodes)
@@ -335,7 +305,7 @@ def _violating(
     for row, code, threshold in zip(codes, table.codes, table.thresholds, strict=True):
         here = code[records].astype(np.int64)
         counts.append(np.bincount(here, minlength=len(threshold.reference.counts)).astype(np.int64))
-        # The values that are still there have the codes of the smaller table.
+        # The values that are released have the codes of the smaller table.
         row[:] = (np.cumsum(counts[-1] > 0) - 1)[here]
     begins, number = np.unique(owner[released], return_inverse=True)
     offsets, members = class_members(number, codes)
@@ -346,7 +316,7 @@ def _violating(
 def _before_the_cut(
     owner: NDArray[np.int64], own: NDArray[np.int64], nodes: NDArray[np.int64]
 ) -> NDArray[np.int64] | None:
-    """Return the released places of the smallest part that has more of them than a class, if there is one."""
+    """Return the released places of the smallest part with more of them than a class has; None if none."""
     for first, last in nodes[(nodes[:, 0] <= own[0]) & (nodes[:, 1] > own[-1])].tolist():
         places = first + np.flatnonzero(owner[first:last] >= 0)
         if len(places) > len(own):
@@ -361,7 +331,7 @@ def _suppressing_is_better(
     own: NDArray[np.int64],
     united: NDArray[np.int64],
 ) -> bool:
-    """Tell whether a class loses less if it is suppressed than if it is one with those it was cut from."""
+    """Tell whether suppressing a class loses less than to unite it with the classes it was cut from."""
     records = parts.record[united]
     few = table._replace(points=table.points[records])
     apart = np.unique(owner[united], return_inverse=True)[1]

@@ -1,7 +1,12 @@
-"""A forest of near neighbours whose trees can be cut up: the structure below mu-Approx.
+"""A forest of near neighbours whose trees can be cut up: the data structure of mu-Approx.
 
 Aggarwal, Feder, Kenthapadi, Motwani, Panigrahy, Thomas and Zhu, "Approximation algorithms for k-anonymity",
-Journal of Privacy Technology, 2005, algorithm Forest.
+Journal of Privacy Technology, 2005, algorithm Forest: each record in turn, if its tree has fewer than k
+records, is joined to the nearest record outside. So no record starts more than one edge, and each edge leads
+to one of the k-1 records nearest to its start. Equal distances go to the lowest record.
+
+A vertex below n is a record. The other vertices are Steiner vertices: they connect records and count as no
+record. Edge e consists of the half-edges 2e and 2e + 1, one in the list of either end.
 """
 
 from __future__ import annotations
@@ -22,45 +27,21 @@ NO_NUMBER = -1
 
 
 class Forest(NamedTuple):
-    """Trees over records and copies of records.
+    """Trees over records and Steiner vertices."""
 
-    A vertex below n is a record; the others are Steiner vertices, which connect but count for nothing. Edge e
-    consists of the half-edges 2e and 2e + 1, one in the list of either end.
-
-    Attributes
-    ----------
-    points : ndarray of shape (n, d)
-        All records.
-    head : ndarray of shape (vertices,), int64
-        First half-edge of the list of a vertex, or NO_NUMBER.
-    after, to : ndarray of shape (2n,), int64
-        Next half-edge in the list, and the vertex that a half-edge leads to.
-    place : ndarray of shape (vertices,), int64
-        Record at whose point the vertex lies.
-    order, up, size : ndarray of shape (vertices,), int64
-        The tree last surveyed, from its root on; the neighbour towards the root; the records below a vertex.
-    used : ndarray of shape (2,), int64
-        Number of vertices and of half-edges so far.
-    """
-
-    points: NDArray[np.float64]
-    head: NDArray[np.int64]
-    after: NDArray[np.int64]
-    to: NDArray[np.int64]
-    place: NDArray[np.int64]
-    order: NDArray[np.int64]
-    up: NDArray[np.int64]
-    size: NDArray[np.int64]
-    used: NDArray[np.int64]
+    points: NDArray[np.float64]  # (n, d) all records
+    head: NDArray[np.int64]  # (vertices,) first half-edge of the list of a vertex, or NO_NUMBER
+    after: NDArray[np.int64]  # (2n,) next half-edge of the list
+    to: NDArray[np.int64]  # (2n,) vertex that a half-edge leads to
+    place: NDArray[np.int64]  # (vertices,) record at whose point the vertex lies
+    order: NDArray[np.int64]  # (vertices,) the tree last surveyed, from its root on
+    up: NDArray[np.int64]  # (vertices,) neighbour towards the root
+    size: NDArray[np.int64]  # (vertices,) records below a vertex
+    used: NDArray[np.int64]  # (2,) number of vertices and of half-edges so far
 
 
 def forest_of(points: NDArray[np.float64], k: int) -> Forest:
-    """Return a forest whose trees have at least k records, with places for n // k Steiner vertices.
-
-    Each record in turn, if its tree has fewer than k records, is joined to the nearest record outside. So no
-    record starts more than one edge, and each edge leads to one of the k-1 records nearest to its start.
-    Equal distances go to the lowest record. O(n^2) distances, fewer in few columns, where a tree is used.
-    """
+    """Return a forest of trees of k records or more, with room for n // k Steiner vertices. O(n^2 d)."""
     n, d = points.shape
     vertices = n + n // k
     lists, vertex_arrays = np.full((2, 2 * n), NO_NUMBER), np.zeros((3, vertices), np.int64)
@@ -74,18 +55,18 @@ def forest_of(points: NDArray[np.float64], k: int) -> Forest:
 
 @compiled
 def _grow(forest: Forest, tree: BoxTree, k: int) -> None:
-    """Join trees of fewer than k records to others, each by the edge of its only record without one."""
+    """Join each tree below k records to another tree, by an edge from its only record that started none."""
     n = len(forest.points)
     name, size = np.arange(n), np.ones(n, np.int64)
     last, following = (
         np.arange(n),
         np.full(n, NO_NUMBER),
-    )  # the records of a tree as a chain from record `name`
+    )  # the records of a tree, as a chain that begins at record `name`
     distances, records = np.empty(k), np.empty(k, np.int64)
     for u in range(n):
         if size[name[u]] >= k:
             continue
-        # Fewer than k records are in the tree, so one of the k nearest, u itself included, is outside.
+        # The tree has fewer than k records, so at least one of the k nearest records (with u) is outside.
         nearest(tree, forest.points[u], distances, records)
         best, v = np.inf, NO_RECORD
         for i in range(k):
@@ -105,7 +86,7 @@ def _grow(forest: Forest, tree: BoxTree, k: int) -> None:
 
 @compiled
 def _add_edge(forest: Forest, a: int, b: int) -> None:
-    """Add an edge."""
+    """Add an edge between two vertices."""
     edge = forest.used[1]
     forest.used[1] += 2
     forest.to[edge], forest.to[edge + 1] = b, a
@@ -122,7 +103,7 @@ def _link(forest: Forest, edge: int, vertex: int) -> None:
 
 @compiled
 def _unlink(forest: Forest, edge: int) -> None:
-    """Take a half-edge out of the list that it is in."""
+    """Take a half-edge out of its list."""
     vertex = forest.to[edge ^ 1]
     at = forest.head[vertex]
     if at == edge:
@@ -142,7 +123,7 @@ def cut(forest: Forest, edge: int) -> None:
 
 @compiled
 def shift(forest: Forest, edge: int, vertex: int) -> None:
-    """Let the edge that the half-edge leads along start at another vertex."""
+    """Let the edge of a half-edge start at another vertex."""
     _unlink(forest, edge)
     forest.to[edge ^ 1] = vertex
     _link(forest, edge, vertex)
@@ -150,7 +131,7 @@ def shift(forest: Forest, edge: int, vertex: int) -> None:
 
 @compiled
 def copied(forest: Forest, vertex: int) -> int:
-    """Return a new Steiner vertex, without edges, in the place of a vertex."""
+    """Return a new Steiner vertex without edges at the place of a vertex."""
     copy = forest.used[0]
     forest.used[0] += 1
     forest.place[copy] = forest.place[vertex]
@@ -159,7 +140,7 @@ def copied(forest: Forest, vertex: int) -> int:
 
 @compiled
 def survey(forest: Forest, root: int) -> int:
-    """Write order, neighbours towards the root and sizes of a tree into the forest; return its vertices."""
+    """Write order, neighbours towards the root and sizes of a tree; return the number of its vertices."""
     forest.order[0], forest.up[root] = root, NO_NUMBER
     count, done = 1, 0
     while done < count:
@@ -181,7 +162,7 @@ def survey(forest: Forest, root: int) -> int:
 
 @compiled
 def beyond(forest: Forest, root: int, edge: int) -> int:
-    """Return the records that a half-edge leads to, in the tree last surveyed from that root."""
+    """Return the number of records that a half-edge leads to, in the tree last surveyed from the root."""
     near, far = forest.to[edge ^ 1], forest.to[edge]
     return int(forest.size[root] - forest.size[near] if forest.up[near] == far else forest.size[far])
 

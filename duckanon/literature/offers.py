@@ -1,4 +1,4 @@
-"""What a part of Mondrian gains if few of its records are cut off and suppressed, and where that is most."""
+"""Cuts of a part of Mondrian that suppress few records: the gain of each, and the best of them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 TRIED_BORDERS = 8
-"""Borders of a part that are looked at closely: those that gain most in their column."""
+"""Borders of a part that are measured in all columns: the borders that gain most in their own column."""
 
 RECORDS_A_CUT_OFF = 1024
-"""At least one in so many records of a part is cut off, so that the cuts of large parts are few."""
+"""A cut removes at least one in so many records of a part, so that large parts have few cuts."""
 
 RATE, RECORDS, COLUMN, BORDER, LOW_SIDE = range(5)
-"""Of an offer: what is gained for each suppressed record, how many they are, and where they are cut off."""
+"""Entries of an offer: gain for each suppressed record, number of suppressed records, and the cut."""
 
 
 @compiled
@@ -33,7 +33,7 @@ def offers_of(
     scales: NDArray[np.float64],
     price: float,
 ) -> NDArray[np.float64]:
-    """Return the best cut of each part that suppresses at most so many records, (m, 5); at rate 0 none."""
+    """Return the best cut of each part that suppresses at most `most` records, (m, 5); rate 0: none."""
     offers, tried = np.zeros((len(stretches), 5)), np.empty((TRIED_BORDERS, 5))
     for i in range(len(stretches)):
         first, last = stretches[i, 0], stretches[i, 1]
@@ -57,7 +57,7 @@ def offers_of(
 
 @inner
 def _rate(size: int, records: int, gained: float, price: float) -> float:
-    """Return what is gained for each suppressed record: by each of the others, less what they lose more."""
+    """Return the gain for each suppressed record: gain of the kept records less loss of the suppressed."""
     return ((size - records) * gained - records * price) / records
 
 
@@ -72,7 +72,7 @@ def _collect(
     price: float,
     tried: NDArray[np.float64],
 ) -> int:
-    """Write the cuts that gain most in their own column, the best first; return how many there are."""
+    """Write the cuts that gain most in their own column, the best first; return their number."""
     size, count = last - first, 0
     ordered = parts.spare[:size]
     for column in range(len(parts.columns)):
@@ -100,7 +100,7 @@ def _collect(
 def _insert(
     tried: NDArray[np.float64], count: int, rate: float, records: int, column: int, border: float, low: bool
 ) -> int:
-    """Put a cut after those that gain as much; return how many there are."""
+    """Insert a cut behind the cuts of equal or greater gain; return the number of cuts."""
     if count == TRIED_BORDERS and rate <= tried[TRIED_BORDERS - 1, RATE]:
         return count
     count = min(count + 1, TRIED_BORDERS)
@@ -116,7 +116,7 @@ def _insert(
 
 @inner
 def _squared(parts: Parts, column: int, low: float, high: float, scales: NDArray[np.float64]) -> float:
-    """Return the loss in a column of a class with these least and greatest values."""
+    """Return the loss in a column of a record whose class has these least and greatest values."""
     share = width_between(parts, column, low, high) / scales[column]
     return float(share * share)
 
@@ -136,21 +136,21 @@ def _loss_of_kept(parts: Parts, first: int, last: int, scales: NDArray[np.float6
 
 @inner
 def _mark_all(parts: Parts, first: int, last: int) -> None:
-    """Put the whole part on the left."""
+    """Put the whole part on the left side."""
     for i in range(first, last):
         parts.on_left[i] = 1
 
 
 @inner
 def _mark_beyond(parts: Parts, first: int, last: int, column: int, border: float, low: bool) -> None:
-    """Put those on the left that are kept: above the border if the low side is cut off, else up to it."""
+    """Put the kept records on the left side: above the border if the low side goes, else up to the border."""
     for i in range(first, last):
         parts.on_left[i] = int((parts.columns[column, i] > border) == low)
 
 
 @compiled
 def _keeps(parts: Parts, rules: Rules, first: int, last: int, size: int, side: int) -> bool:
-    """Tell whether the left side (1) or the right one (0), of so many records, satisfies every threshold."""
+    """Tell whether the left side (1) or the right side (0), of `size` records, satisfies every threshold."""
     if len(parts.orders) > 0:
         for i in range(first, last):
             parts.goes_left[parts.record[i]] = parts.on_left[i]
@@ -167,7 +167,7 @@ def _keeps(parts: Parts, rules: Rules, first: int, last: int, size: int, side: i
 def cut_off(
     parts: Parts, rules: Rules, first: int, last: int, k: int, column: int, border: float, low: bool
 ) -> bool:
-    """Put the records beyond a border behind the others; tell whether they keep everything as a class."""
+    """Put the records beyond a border behind the others; tell whether they keep k and the thresholds."""
     _mark_beyond(parts, first, last, column, border, low)
     size = 0
     for i in range(first, last):

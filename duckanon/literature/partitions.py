@@ -1,4 +1,4 @@
-"""Partition methods by name: the published ones, and `auto`, which the pipeline uses."""
+"""Partition methods by name: the published methods, and `auto`, which the pipeline uses."""
 
 from __future__ import annotations
 
@@ -58,29 +58,30 @@ def partition(
         A name of `methods`.
     sensitive : array_like of shape (n,) or (n, s), optional
         Sensitive values, numbers or text; needed with t.
-    t : float, Decimal, Fraction or str, or one a sensitive column, optional
+    t : float, Decimal, Fraction or str, or a list with one for each sensitive column, optional
         Largest EMD of a class, above 0 and at most 1; a float counts as its shortest decimal.
-    distance : {'ordered', 'equal', 'hierarchical'}, or one a sensitive column
+    distance : {'ordered', 'equal', 'hierarchical'}, or a list with one for each sensitive column
         Ground distance of the EMD.
     scale : {'zscore', 'minmax', 'none'}
         Scale on which distances between points are taken.
     refine : bool
-        Exchange records between the classes of any method afterwards, as long as that lowers the information
-        loss and breaks no threshold; 'auto' also begins from several partitions and takes the best.
+        Exchange records between classes afterwards, as long as that lowers the information loss and breaks no
+        threshold. 'auto' then also starts from several partitions and takes the best.
     effort : {'fast', 'balanced', 'best'}
         How much refinement is tried.
     **method_options
-        `paths` (methods with t that take any distance, for 'hierarchical'): ndarray of shape (m, H + 1), int:
-        the tree node of each distinct sensitive value, ascending, on level 0 (itself) to H (the root); a list
-        with one entry a sensitive column, None where the distance is another. `hierarchies` ('mondrian' and
-        'mondrian_relaxed'): such paths of distinct values, by column of the points. `gamma` ('vmdav'),
-        `order` ('mhm': 'npn', 'md', 'mdav' or 'cbfs'), `resort` ('multidsort_ps'), `base` ('tcloseness_merge'
-        and 'steered': a method on points alone), `weight` and `buckets` ('steered'): see docs/methods.
+        The options of a method, see docs/methods. `paths` (methods with t that take any distance, for
+        'hierarchical'): ndarray of shape (m, H + 1), int, the tree node of each distinct sensitive value,
+        ascending, on level 0 (the value) to H (the root); or a list with one entry a sensitive column, None
+        where the distance is another. `hierarchies` ('mondrian', 'mondrian_relaxed'): such paths of distinct
+        values, by column of the points. `gamma` ('vmdav'). `order` ('mhm': 'npn', 'md', 'mdav' or 'cbfs').
+        `resort` ('multidsort_ps'). `base` ('tcloseness_merge', 'steered'): a method on points alone. `weight`
+        and `buckets` ('steered').
 
     Returns
     -------
     ndarray of shape (n,), int64
-        Class of each record, 0..m-1. What the classes guarantee depends on the method: see `methods`.
+        Class of each record, 0..m-1. The guarantees depend on the method, see `methods`.
 
     Raises
     ------
@@ -89,7 +90,7 @@ def partition(
 
     Notes
     -----
-    Deterministic: equal distances go to the lowest record number.
+    Deterministic: equal distances go to the lowest record number. Cost and source: see `methods`.
 
     Examples
     --------
@@ -116,18 +117,12 @@ def partition(
 
 
 def methods() -> tuple[Method, ...]:
-    """Return the partition methods of this version.
-
-    Returns
-    -------
-    tuple of Method
-        `auto` first, the others by name.
-    """
+    """Return the partition methods of this version as `Method` objects: `auto` first, the others by name."""
     return tuple(BY_NAME.values())
 
 
 def _integer(k: int) -> int:
-    """Return k if it is a whole number by type: 5.0 may be a mistake for 0.5, so it is refused."""
+    """Return k if its type is an integer; 5.0 is refused, since it may be a mistake for 0.5."""
     try:
         return index(k)
     except TypeError as error:
@@ -135,7 +130,7 @@ def _integer(k: int) -> int:
 
 
 def _check_use(name: str, sensitive: object, t: object, options: Mapping[str, object]) -> None:
-    """Raise PolicyError for what the method cannot use and for what it lacks."""
+    """Raise PolicyError for an argument that the method cannot use, or that it lacks."""
     if name not in METHODS:
         near = get_close_matches(str(name), METHODS, n=1, cutoff=0.0)[0]
         raise PolicyError(f"unknown method '{name}', did you mean '{near}'? Methods: {', '.join(METHODS)}")
@@ -160,7 +155,7 @@ def _check_use(name: str, sensitive: object, t: object, options: Mapping[str, ob
 
 
 def _auto(task: Task, effort: Effort | None = None) -> Labels:
-    """Return the classes of the recipe that loses least, of all that `recipes` names."""
+    """Return the classes of the recipe with the least loss, of all that `recipes` names."""
     n, columns = task.points.shape
     tried = recipes(n, task.k, task.thresholds, effort, largest=n, columns=columns)
     first = sorted(range(len(task.codes)), key=lambda column: task.limits[column])
@@ -176,5 +171,5 @@ def _auto(task: Task, effort: Effort | None = None) -> Labels:
 
 
 def _refined(task: Task, labels: Labels, effort: Effort) -> Labels:
-    """The classes of a method, refined."""
+    """Return refined classes of a method."""
     return refined(task.points, labels, task.k, codes=task.codes, thresholds=task.thresholds, effort=effort)

@@ -1,4 +1,4 @@
-"""The parts of a table that Mondrian cuts: each is a stretch of all columns, which a cut divides in place."""
+"""The parts of a table that Mondrian cuts: each is a stretch of all columns, divided in place by a cut."""
 
 from __future__ import annotations
 
@@ -20,37 +20,30 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.threshold import Threshold
 
 TIED_SIDE = 2
-"""Of a place: its record has the median value, and may go to either side."""
+"""Side of a record that has the median value, and may go to the left or to the right."""
 
 EQUAL_GAP_FACTOR = 1 + 2.0**-30
-"""Two gaps between values are equal where one is at most so many times the other: scaling rounds."""
+"""Two gaps between values count as equal up to this ratio, since scaling rounds them."""
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnTree:
-    """A hierarchy of the values of a column.
+    """A hierarchy of m values of a column; a point has the number of its value, 0..m-1."""
 
-    Attributes
-    ----------
-    paths : ndarray of shape (m, H + 1), int64
-        Node above each value, in an order in which the values below a node stand together, on level 0 (the
-        value) to H (the root). A point has the number of its value, 0..m-1.
-    widths : ndarray of shape (H + 1,), float64
-        How wide a part is of which a node of that level is the lowest above all values; ascending from 0.
-    """
-
+    # (m, H + 1) node above each value on level 0 (the value) to H (the root); values below a node stand
+    # together
     paths: NDArray[np.int64]
+    # (H + 1,) width of a part whose lowest common node is on that level; ascending from 0
     widths: NDArray[np.float64]
 
 
 def tree_of(
     values: NDArray[np.float64], paths: ArrayLike, height: float = 1.0
 ) -> tuple[NDArray[np.float64], ColumnTree]:
-    """Return the places (n,) of values in a hierarchy, and the hierarchy as `mondrian` takes it.
+    """Return the places (n,) of values in a hierarchy, and the hierarchy.
 
-    Row i of the paths, (m, H + 1), has the nodes above the i-th different value, ascending. Two values are as
-    far apart as the square root of the level of their lowest common ancestor over H, times `height`.
-    ValueError if the paths are no tree over the values.
+    Row i of `paths` (m, H + 1) has the nodes above the i-th distinct value, ascending. ValueError unless the
+    paths are a tree over the values.
     """
     different, code, counts = np.unique(values, return_inverse=True, return_counts=True)
     given = np.asarray(paths)
@@ -62,61 +55,31 @@ def tree_of(
 
 
 def level_widths(top: int, height: float = 1.0) -> NDArray[np.float64]:
-    """Return how far apart two values are whose lowest common ancestor is on level 0 to the top."""
+    """Return height * sqrt(level / top): the distance of values whose lowest common node is on that level."""
     return np.asarray(height * np.sqrt(np.arange(top + 1) / max(top, 1)))
 
 
 class Parts(NamedTuple):
-    """The parts of the table: each is a stretch first:last, the same of all orders.
+    """The parts of the table: each is a stretch first:last, the same in all orders."""
 
-    Attributes
-    ----------
-    columns : ndarray of shape (d, n), float64
-        Coordinates, part after part.
-    record : ndarray of shape (n,), int32
-        Their records, ascending in each part.
-    positions : ndarray of shape (S, n), int64
-        Of the sensitive value of each record, as the reference counts them.
-    orders : ndarray of shape (S, n), int32
-        The records of each part by sensitive value.
-    begin : ndarray of shape (n,), int64
-        For the records of classes: where their part begins.
-    on_left : ndarray of shape (n,), uint8
-        1 for the places of a part that the cut in question puts on the left, 0 for the others; `TIED_SIDE`.
-    goes_left : ndarray of shape (n,), uint8
-        The same for its records; without thresholds nobody asks.
-    widths : ndarray of shape (d,), float64
-        Ranges in one part.
-    values, weights : ndarray of shape (2, n), int64
-        Sensitive values on the right and on the left, ascending, and the records with each.
-    spare : ndarray of shape (n,), float64
-    spare_record : ndarray of shape (n,), int32
-    nodes : ndarray of shape (total,), int64
-        Of each column with a hierarchy its paths, one after the other.
-    levels : ndarray of shape (total,), float64
-        Of each of these columns the width of each level.
-    trees : ndarray of shape (d, 3), int64
-        Of each column where its paths begin, where its levels begin, and how many levels there are; 0 levels
-        where there is no hierarchy.
-    random_state : ndarray of shape (1,), uint64
-        For pivots: no order of records makes medians dear. Medians do not depend on it.
-    """
-
-    columns: NDArray[np.float64]
-    record: NDArray[np.int32]
-    positions: NDArray[np.int64]
-    orders: NDArray[np.int32]
-    begin: NDArray[np.int64]
+    columns: NDArray[np.float64]  # (d, n) coordinates, part after part
+    record: NDArray[np.int32]  # (n,) their records, ascending in each part
+    positions: NDArray[np.int64]  # (S, n) position of the sensitive value of each record in the reference
+    orders: NDArray[np.int32]  # (S, n) records of each part by sensitive value
+    begin: NDArray[np.int64]  # (n,) for the records of classes: where their part begins
+    # (n,) for places of the part being cut: 1 on the left, 0 on the right, or `TIED_SIDE`
     on_left: NDArray[np.uint8]
-    goes_left: NDArray[np.uint8]
-    widths: NDArray[np.float64]
-    values: NDArray[np.int64]
-    weights: NDArray[np.int64]
-    spare: NDArray[np.float64]
-    spare_record: NDArray[np.int32]
-    nodes: NDArray[np.int64]
-    levels: NDArray[np.float64]
+    goes_left: NDArray[np.uint8]  # (n,) the same by record; empty without thresholds
+    widths: NDArray[np.float64]  # (d,) ranges in one part
+    values: NDArray[np.int64]  # (2, n) sensitive values on the right and on the left, ascending
+    weights: NDArray[np.int64]  # (2, n) records with each of these values
+    spare: NDArray[np.float64]  # (n,) memory
+    spare_record: NDArray[np.int32]  # (n,) memory
+    nodes: NDArray[np.int64]  # (total,) paths of each column with a hierarchy, one after the other
+    levels: NDArray[np.float64]  # (total,) width of each level of these columns
+    # (d, 3) of each column: begin of its paths, begin of its levels, number of levels (0: no hierarchy)
     trees: NDArray[np.int64]
+    # (1,) for pivots, so that no order of records makes medians slow; medians do not depend on it
     random_state: NDArray[np.uint64]
 
 
@@ -142,7 +105,7 @@ def parts_of(
         places[column] = sum(map(len, nodes)), sum(map(len, levels)), len(tree.widths)
         nodes.append(np.ascontiguousarray(tree.paths, np.int64).ravel())
         levels.append(tree.widths)
-    # Only those with thresholds need room for sensitive values.
+    # Sensitive values need room only where there are thresholds.
     room = n if len(positions) else 0
     orders = np.empty((len(positions), n), np.int32)
     for order, values in zip(orders, positions, strict=True):
@@ -175,7 +138,7 @@ def divide(parts: Parts, rules: Rules, nodes: NDArray[np.int64], k: int, relaxed
 
 @compiled
 def _cut(parts: Parts, rules: Rules, first: int, last: int, k: int, relaxed: bool) -> int:
-    """Mark the left side of the first allowed cut of a part, and return its size; 0 if there is none."""
+    """Mark the left side of the first allowed cut of a part; return its size, 0 if no cut is allowed."""
     size = last - first
     _measure(parts, first, last)
     column = -1
@@ -224,7 +187,7 @@ def _measure(parts: Parts, first: int, last: int) -> None:
 
 @inner
 def width_between(parts: Parts, column: int, low: float, high: float) -> float:
-    """Return how wide a part is in a column, of which it has these values, and none beyond."""
+    """Return the width of a part in a column, from its least and its greatest value."""
     if parts.trees[column, 2] > 0:
         return float(parts.levels[parts.trees[column, 1] + _level(parts, column, low, high)])
     return high - low
@@ -232,7 +195,7 @@ def width_between(parts: Parts, column: int, low: float, high: float) -> float:
 
 @inner
 def _level(parts: Parts, column: int, low: float, high: float) -> int:
-    """Return the level of the lowest node above two values."""
+    """Return the level of the lowest common node of two values."""
     begin, levels = parts.trees[column, 0], parts.trees[column, 2]
     one, other, level = begin + int(low) * levels, begin + int(high) * levels, 0
     while parts.nodes[one + level] != parts.nodes[other + level]:
@@ -242,9 +205,10 @@ def _level(parts: Parts, column: int, low: float, high: float) -> int:
 
 @compiled
 def _mark_branch(parts: Parts, column: int, first: int, last: int, k: int, highest: bool) -> int:
-    """Mark the left side of a cut between two values, and return its size; 0 if no side would have k records.
+    """Mark the left side of a cut between two values; return its size, 0 if no cut leaves k on both sides.
 
-    Nearest to the middle: of those below the highest node, or of all.
+    The cut nearest to the middle: with `highest` of the cuts below the highest possible node, else of all
+    cuts.
     """
     size, values = last - first, parts.columns[column]
     ordered = parts.spare[:size]
@@ -265,7 +229,7 @@ def _mark_branch(parts: Parts, column: int, first: int, last: int, k: int, highe
 
 @inner
 def _next_widest(widths: NDArray[np.float64], after: int) -> int:
-    """Return the column that follows another (-1: none) by descending width, of several the first."""
+    """Return the column after another (-1: none) by descending width, the first of equal columns."""
     best = -1
     for column in range(len(widths)):
         follows = after < 0 or widths[column] < widths[after]
@@ -285,7 +249,7 @@ def _median(parts: Parts, column: int, first: int, last: int) -> float:
 
 @inner
 def _select(values: NDArray[np.float64], size: int, place: int, random_state: NDArray[np.uint64]) -> float:
-    """Rearrange the first values, and return the one that comes to a place if they are sorted."""
+    """Rearrange the first `size` values; return the value that sorting puts at a place."""
     low, high = 0, size - 1
     while low < high:
         pivot = values[low + draw(random_state, high - low + 1)]
@@ -310,7 +274,10 @@ def _select(values: NDArray[np.float64], size: int, place: int, random_state: ND
 
 @inner
 def _around(values: NDArray[np.float64], first: int, last: int, median: float) -> tuple[int, int, bool]:
-    """Return how many values of a part are below the median and at most it, and if it is as near to these."""
+    """Count the values of a part below the median, and those at most the median.
+
+    The third result tells whether the gap below the median is at most as wide as the gap above it.
+    """
     below, up_to, before, after = 0, 0, -np.inf, np.inf
     for i in range(first, last):
         value = values[i]
@@ -326,7 +293,7 @@ def _around(values: NDArray[np.float64], first: int, last: int, median: float) -
 
 @inner
 def _mark(parts: Parts, column: int, first: int, last: int, median: float) -> None:
-    """Mark those below the median as the left side, and those with the median value as `TIED_SIDE`."""
+    """Mark values below the median as the left side, and values equal to the median as `TIED_SIDE`."""
     values = parts.columns[column]
     for i in range(first, last):
         parts.on_left[i] = int(values[i] < median) + TIED_SIDE * int(values[i] == median)
@@ -334,7 +301,7 @@ def _mark(parts: Parts, column: int, first: int, last: int, median: float) -> No
 
 @inner
 def _divide_tied(parts: Parts, column: int, first: int, last: int, left: int) -> None:
-    """Put so many of the tied on the left: the least by the widest other column, then by the next, ..."""
+    """Put `left` tied records on the left: the least in the widest other column, then in the next, ..."""
     on_left, spare = parts.on_left, parts.spare
     other = -1
     for _ in range(len(parts.widths)):
@@ -360,7 +327,7 @@ def _divide_tied(parts: Parts, column: int, first: int, last: int, left: int) ->
 
 @inner
 def _take_tied(on_left: NDArray[np.uint8], first: int, last: int, left: int) -> None:
-    """Put the first so many of those that are still tied on the left, the others on the right."""
+    """Put the first `left` records that are still tied on the left, the others on the right."""
     for i in range(first, last):
         if on_left[i] == TIED_SIDE:
             on_left[i] = int(left > 0)
@@ -384,7 +351,7 @@ def _allowed(parts: Parts, rules: Rules, first: int, last: int, left: int) -> bo
 
 @inner
 def count_sides(parts: Parts, which: int, first: int, last: int) -> tuple[int, int]:
-    """Count the values of a sensitive attribute on both sides; return how many differ, right and left."""
+    """Count the values of a sensitive attribute on both sides; return the distinct values, right and left."""
     right, left = 0, 0
     for i in range(first, last):
         record = parts.orders[which, i]
@@ -403,7 +370,7 @@ def count_sides(parts: Parts, which: int, first: int, last: int) -> tuple[int, i
 
 @inner
 def separate(parts: Parts, first: int, last: int) -> None:
-    """Put what the left side has before what the right side has, both in the order that they had."""
+    """Put the left side before the right side, each in its former order."""
     for column in range(len(parts.columns)):
         _stably(parts.columns[column], parts.on_left, parts.spare, first, last)
     _stably(parts.record, parts.on_left, parts.spare_record, first, last)
@@ -421,7 +388,7 @@ def _stably(
     left, right = first, 0
     for i in range(first, last):
         entry, side = entries[i], int(on_left[i])
-        # Both are written, and one of them stays: no branch to be guessed wrong.
+        # Both places are written and one of them advances: no branch that the processor predicts wrongly.
         entries[left] = entry
         spare[right] = entry
         left += side

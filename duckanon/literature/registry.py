@@ -1,7 +1,7 @@
-"""The partition methods by name: what runs, and what it takes.
+"""The partition methods by name: the function that runs a method, and its options.
 
-What a method guarantees, costs, and where it is published stands in `duckanon.policy.methods`, which has the
-names that a policy can give: a method is an entry there and one here.
+`duckanon.policy.methods` holds what a method guarantees and costs, and its source, for every name that a
+policy can give. A method has an entry there and an entry here.
 """
 
 from __future__ import annotations
@@ -41,37 +41,22 @@ Kernel = Callable[Concatenate[NDArray[np.float64], int, ...], Labels]
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """A method, the function that runs it, and what that function takes.
+    """A method, the function that runs it, and the arguments of that function."""
 
-    Attributes
-    ----------
-    method : Method
-        What users read.
-    run : callable
-        From a task and the options given to labels of shape (n,).
-    options : tuple of str
-        Names of its own options.
-    keeps : {'k', 't', 'all'}
-        'k': it looks at the points only, and knows nothing of sensitive columns. 't': it works on sensitive
-        columns, and needs t. 'all': t and l of sensitive columns are kept where they are asked for.
-    """
-
-    method: Method
-    run: Callable[[Task, Options], Labels]
-    options: tuple[str, ...] = ()
+    method: Method  # what users read
+    run: Callable[[Task, Options], Labels]  # from a task and the given options to labels (n,)
+    options: tuple[str, ...] = ()  # names of its own options
     keeps: Literal["k", "t", "all"] = "k"
+    """'k': works on points alone. 't': works on sensitive columns and needs t. 'all': keeps given t and l."""
 
     @property
     def needs_t(self) -> bool:
-        """Whether it does nothing without t."""
+        """Whether the method cannot run without t."""
         return self.keeps == "t"
 
 
 def run_named(name: str, task: Task, options: Options) -> Labels:
-    """Return the classes of a published method.
-
-    PolicyError where the method cannot do what is asked; the text names methods that can.
-    """
+    """Return the classes of a published method; PolicyError where the method cannot do what is asked."""
     try:
         return PUBLISHED[name].run(task, options)
     except PolicyError:
@@ -81,7 +66,7 @@ def run_named(name: str, task: Task, options: Options) -> Labels:
 
 
 def _by_points(name: str, kernel: Kernel, *options: str) -> Entry:
-    """Return the entry of a method that looks at the points only."""
+    """Return the entry of a method that works on points alone."""
 
     def run(task: Task, given: Options) -> Labels:
         return kernel(task.points, task.k, **given)
@@ -110,7 +95,7 @@ def _by_cuts(name: str, *, relaxed: bool) -> Entry:
 
 
 def _climbed(task: Task, hierarchies: Any) -> tuple[NDArray[np.float64], dict[int, ColumnTree]]:
-    """Return the points with places for the values of columns that have a hierarchy, and all hierarchies."""
+    """Return the points with places for values of columns that have a hierarchy, and all hierarchies."""
     if hierarchies == {}:
         return task.points, dict(task.trees)
     columns = range(np.shape(task.points)[-1])
@@ -125,14 +110,14 @@ def _climbed(task: Task, hierarchies: Any) -> tuple[NDArray[np.float64], dict[in
 
 
 def _single(task: Task, name: str) -> Task:
-    """Return the task if it has one sensitive column."""
+    """Return the task if it has one sensitive column; PolicyError otherwise."""
     if len(task.codes) != 1:
         raise PolicyError(f"method '{name}' takes one sensitive column, not {len(task.codes)}: use 'auto'")
     return task
 
 
 def _ordered(task: Task, name: str) -> Task:
-    """Return the task if it has one sensitive column of ordered distance."""
+    """Return the task if it has one sensitive column with ordered distance; PolicyError otherwise."""
     distance = _single(task, name).thresholds[0].reference.distance
     if distance != "ordered":
         raise PolicyError(f"method '{name}' ranks one 'ordered' column, not '{distance}': use 'auto'")
@@ -140,13 +125,13 @@ def _ordered(task: Task, name: str) -> Task:
 
 
 def _tcloseness_merge(task: Task, options: Options) -> Labels:
-    """Algorithm 1: any partition, then the class with the greatest EMD joins the nearest, again and again."""
+    """Run Algorithm 1: after any partition, the class of greatest EMD joins the nearest class, repeatedly."""
     labels = _base(options)(task.points, task.k)
     return merged(task.points, task.codes, task.thresholds, labels, "nearest")
 
 
 def _kanonymity_first(task: Task, options: Options) -> Labels:
-    """Algorithm 2, whose classes are then merged by Algorithm 1."""
+    """Run Algorithm 2, and merge its classes by Algorithm 1."""
     del options
     only = _single(task, "kanonymity_first")
     labels = kanonymity_first(only.points, only.codes[0], only.k, only.thresholds[0])
@@ -154,14 +139,14 @@ def _kanonymity_first(task: Task, options: Options) -> Labels:
 
 
 def _tcloseness_first(task: Task, options: Options) -> Labels:
-    """Algorithm 3, which ranks one sensitive column."""
+    """Run Algorithm 3, which ranks one sensitive column."""
     del options
     only = _ordered(task, "tcloseness_first")
     return tcloseness_first.tcloseness_first(only.points, only.codes[0], only.k, only.limits[0])
 
 
 def _steered(task: Task, options: Options) -> Labels:
-    """Algorithm 1 of steered microaggregation; buckets in place of those that follow from t."""
+    """Run Algorithm 1 of steered microaggregation, with the given buckets or those that follow from t."""
     only = _ordered(task, "steered")
     given = {name: options[name] for name in ("weight", "buckets") if name in options}
     if "buckets" not in given:
@@ -176,7 +161,7 @@ def _sabre(task: Task, options: Options) -> Labels:
 
 
 def _base(options: Options) -> Callable[[NDArray[np.float64], int], Labels]:
-    """Return the method that an option names: any that looks at the points only."""
+    """Return the method of the option `base`, which works on points alone."""
     name = options.get("base", "mdav")
     able = [other for other, entry in PUBLISHED.items() if not entry.needs_t]
     if name not in able:
@@ -219,4 +204,4 @@ _ENTRIES = (
 )
 
 PUBLISHED = {entry.method.name: entry for entry in _ENTRIES}
-"""The methods but `auto`, by name."""
+"""The methods except `auto`, by name."""

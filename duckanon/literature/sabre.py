@@ -1,15 +1,34 @@
 """SABRE: sensitive values are cut into buckets, and every class takes records from them in proportion.
 
 Cao, Karras, Kalnis and Tan, "SABRE: a Sensitive Attribute Bucketization and REdistribution framework for
-t-closeness", The VLDB Journal 20(1), 2011.
+t-closeness", The VLDB Journal 20(1), 2011. Steps: docs/methods/t-closeness.md.
 
-Written without the paper's text, from what its abstract and second-hand descriptions say (a published set of
-slides on it; section 3 of Soria-Comas et al. 2015). Those say: a first phase partitions the table greedily
-into buckets of similar sensitive values, every value in one bucket only, until an upper bound on EMD, made of
-an upper bound for each bucket, obeys t; a second phase redistributes the records of each bucket into classes
-whose sizes are determined while it runs; if the records of a class are picked in proportion to the sizes of
-their buckets, the bounds of the buckets bound its EMD; one variant picks nearest neighbours. The rest is the
-reading of this module and marked "ours" in `sabre`: the published figures are no test of it.
+Written without the paper's text, from its abstract and from second-hand descriptions (a published set of
+slides on it; section 3 of Soria-Comas et al. 2015). These say: a first phase partitions the table greedily
+into buckets of similar sensitive values, every value in one bucket only, until an upper bound on the EMD,
+made of an upper bound for each bucket, obeys t. A second phase redistributes the records of each bucket into
+classes, whose sizes are determined while the phase runs. If the records of a class are picked in proportion
+to the sizes of their buckets, the bounds of the buckets bound the EMD of the class. One variant picks nearest
+neighbours.
+
+The rest is ours. The published figures are no test of it.
+
+1. A bucket of a path is divided in two between two values, where the bounds of the parts weigh least. A
+   bucket of a tree is a node, divided into its children. Ties go to the lowest value. Every division of two
+   values or more lowers the sum of the bounds, which is 0 where every value has its own bucket.
+2. The paper's exact proportion is seldom whole. A class that takes a_B of the N_B records of bucket B, s in
+   all, is held to the bound EMD(P, Q) + sum a_B / s * bound(B), where P spreads a_B / s over B as the table
+   does. By the triangle inequality the EMD of the class is no greater.
+3. Sizes are found by halving. Odd numbers go up and down in turn, so that the lowest j buckets together are
+   halved to within one record. A class whose halves miss the bound stays as it is: where the buckets leave
+   little of t to spare, classes are many times k.
+4. Every class has k records, for k-anonymity. One class of all records is the last resort, so k and t are
+   always kept.
+5. The seed is the record farthest from the centroid of the records left, in a bucket from which the class
+   takes any.
+
+O(m) work for each bucket and each kind of class, O(n^2) distances at worst. The verdict on t is exact.
+Buckets take O(m b) time for b buckets on a path, O(m H) and O(b^2) in a tree.
 """
 
 from __future__ import annotations
@@ -32,61 +51,15 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.threshold import Threshold
 
 DOUBTFUL_DIFFERENCE = 1e-9
-"""Bounds that differ from t by less are computed anew in whole numbers."""
+"""A bound that differs from t by less is computed anew in whole numbers."""
 
 
 def sabre(points: ArrayLike, codes: ArrayLike, k: int, threshold: Threshold) -> NDArray[np.int64]:
-    """Return classes of at least k records that satisfy t, by SABRE.
+    """Return classes of k records or more, without upper limit, that satisfy t, by SABRE.
 
-    Bucketization: all values are one bucket; while the sum over the buckets of share times bound exceeds t,
-    the bucket whose division lowers the sum most is divided. The bound of a bucket is the greatest EMD
-    between one of its values alone and the distribution of the table inside it. Redistribution: the table is
-    one class, which takes all records of every bucket; a class is halved, bucket by bucket, as long as both
-    halves keep k records and a bound on their EMD of at most t. Then each class in turn gets its records: as
-    many from each bucket as it is due, the nearest to a seed.
-
-    Parameters
-    ----------
-    points, k
-        See `duckanon.literature`.
-    codes : array_like of shape (n,), int
-        Value code of the sensitive attribute of each record, dense ranks, counted by `threshold.reference`.
-    threshold : Threshold
-        With t and without l; its reference is that of these records. Any of the three distances.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Class of each record, 0..m-1 in the order of formation. Every size is at least k and every EMD at most
-        t, both always: one class of all records is the last resort. Sizes have no upper bound.
-
-    Raises
-    ------
-    ValueError
-        If the codes are not one a record as the reference counts them, or the threshold has no t or has l.
-
-    Notes
-    -----
-    Ours: (1) a bucket of a path is divided in two between two values, where the bounds of the parts weigh
-    least, a node of a tree into its children; ties to the lowest value. (2) The paper's exact proportion is
-    seldom whole; a class that takes a_B of the N_B records of bucket B, s in all, is held to the bound
-    EMD(P, Q) + sum a_B / s * bound(B), where P spreads a_B / s over B as the table does: by the triangle
-    inequality its EMD is no greater. (3) Sizes are found by halving, odd numbers up and down in turn, so that
-    the lowest j buckets together are halved to within one record. A class whose halves miss the bound stays
-    as it is: where the buckets leave little of t to spare, classes are many times k. (4) k of
-    k-anonymity. (5) The seed is the record farthest from the centroid of those left, in a bucket from which
-    the class takes any.
-
-    O(m) work for each bucket and each kind of class, O(n^2) distances at worst; deterministic, equal
-    distances go to the lowest record number. The verdict on t is exact.
-
-    Examples
-    --------
-    >>> from duckanon.kernels.closeness.reference import reference
-    >>> from duckanon.kernels.closeness.threshold import Threshold
-    >>> half = Threshold(reference([2, 2], "ordered"), t=Fraction(0))
-    >>> sabre([[0.0], [1.0], [8.0], [9.0]], [0, 1, 0, 1], 2, half).tolist()
-    [0, 0, 1, 1]
+    `codes` (n,) are dense ranks. The threshold has t, no l, and the distribution of these records; else
+    ValueError.
+    Source: Cao et al. 2011, by descriptions of the paper: top of the module.
     """
     matrix = distance_points(points)
     n, ranks = len(matrix), np.asarray(codes)
@@ -110,34 +83,18 @@ def sabre(points: ArrayLike, codes: ArrayLike, k: int, threshold: Threshold) -> 
 
 
 class SabreTable(NamedTuple):
-    """The sensitive values by position, and their buckets.
+    """The sensitive values by position, and their b buckets."""
 
-    Attributes
-    ----------
-    counts : ndarray of shape (m,), int64
-        Records at each position.
-    starts : list of ndarray
-        First position below each edge, level after level; empty for a path.
-    buckets : list of Bucket
-        In the order of their positions.
-    sizes : ndarray of shape (b,), int64
-        Records of each bucket.
-    scale : int
-        Distances are multiples of 1 / scale.
-    limit : Fraction
-        t times n times scale.
-    """
-
-    counts: NDArray[np.int64]
-    starts: list[NDArray[np.int64]]
-    buckets: list[Bucket]
-    sizes: NDArray[np.int64]
-    scale: int
-    limit: Fraction
+    counts: NDArray[np.int64]  # (m,) records at each position
+    starts: list[NDArray[np.int64]]  # first position below each edge, level after level; empty for a path
+    buckets: list[Bucket]  # in the order of their positions
+    sizes: NDArray[np.int64]  # (b,) records of each bucket
+    scale: int  # distances are multiples of 1 / scale
+    limit: Fraction  # t times n times scale
 
 
 def table_of(known: Reference, limit: Fraction) -> SabreTable:
-    """Return the table with the buckets whose bounds obey the limit, t n scale: the first phase of SABRE."""
+    """Return the table with buckets whose bounds obey the limit, t n scale: the first phase of SABRE."""
     counts = np.diff(known.edges.cumulative, prepend=0)
     nodes = known.edges.nodes.reshape(-1, len(counts))
     starts = [np.flatnonzero(np.diff(row, prepend=-1)) for row in nodes]
@@ -147,10 +104,7 @@ def table_of(known: Reference, limit: Fraction) -> SabreTable:
 
 
 def class_sizes(table: SabreTable, k: int) -> NDArray[np.int64]:
-    """Return how many records each class takes from each bucket (classes, b), k or more in all.
-
-    The columns sum to the sizes of the buckets.
-    """
+    """Return the records that each class takes from each bucket (classes, b), at least k records a class."""
     allowed: dict[bytes, bool] = {}
     done, waiting = [], [table.sizes]
     while waiting:
@@ -168,10 +122,7 @@ def class_sizes(table: SabreTable, k: int) -> NDArray[np.int64]:
 
 
 def obeys(table: SabreTable, taken: NDArray[np.int64]) -> bool:
-    """Tell whether the bound on the EMD of a class, see `sabre`, is at most t, exactly.
-
-    The class takes so many records from each bucket (b,), at least one in all.
-    """
+    """Tell exactly whether a class with these records (b,) from the buckets has a bound of at most t."""
     n, size = int(table.sizes.sum()), int(taken.sum())
     rough = _bound(table, taken, 1.0 / table.sizes, 1.0 / n)
     allowed = float(table.limit) / n * size
@@ -184,7 +135,7 @@ def obeys(table: SabreTable, taken: NDArray[np.int64]) -> bool:
 
 
 def _limit(threshold: Threshold) -> Fraction:
-    """Return t times n times scale as all verdicts on t have it."""
+    """Return t times n times scale, as all verdicts on t compute it."""
     rule = rules_of([threshold]).table[0]
     return int(rule["step"]) + Fraction(int(rule["rest"]), int(rule["parts"]))
 
@@ -192,7 +143,8 @@ def _limit(threshold: Threshold) -> Fraction:
 def _bound(table: SabreTable, taken: NDArray[Any], part: NDArray[Any], whole: Any) -> Any:
     """Return the bound on the EMD of a class, times its size and scale.
 
-    With part 1 / N_B and whole 1 / n in floats; with both times a common multiple, exactly, in integers.
+    With `part` 1 / N_B and `whole` 1 / n it is rounded; with both times a common multiple it is exact, in
+    integers.
     """
     each = taken * part
     share = np.repeat(each, [bucket.last - bucket.first for bucket in table.buckets])
@@ -205,7 +157,7 @@ def _bound(table: SabreTable, taken: NDArray[Any], part: NDArray[Any], whole: An
 
 
 def _halved(taken: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """Return two halves of a class: odd numbers are rounded up and down in turn."""
+    """Return two halves of a class; odd numbers are rounded up and down in turn."""
     odd = taken % 2
     first = taken // 2 + odd * (np.cumsum(odd) % 2)
     return [first, taken - first]
@@ -216,7 +168,7 @@ def _redistribute(
     slots: Slots, points: NDArray[np.float64], rest: NDArray[np.float64],
     classes: NDArray[np.int64], labels: NDArray[np.int64],
 ) -> None:  # fmt: skip
-    """Give each class its records: nearest to the record that is farthest from the centroid of those left."""
+    """Give each class its records: the nearest to the record farthest from the centroid of those left."""
     for i in range(len(points)):
         for j in range(len(rest)):
             rest[j] += points[i, j]
@@ -236,7 +188,7 @@ def _redistribute(
 
 @compiled
 def _outermost(slots: Slots, centre: NDArray[np.float64], due: NDArray[np.int64]) -> int:
-    """Return the record farthest from the centre in the buckets from which records are due."""
+    """Return the record farthest from the centre in the buckets from which the class takes records."""
     best_distance, best_record = -1.0, -1
     for bucket in range(len(due)):
         if due[bucket] > 0:
@@ -248,33 +200,17 @@ def _outermost(slots: Slots, centre: NDArray[np.float64], due: NDArray[np.int64]
 
 
 class Bucket(NamedTuple):
-    """Neighbouring values, all of a node in a tree.
+    """Neighbouring values; in a tree all values of a node."""
 
-    Attributes
-    ----------
-    first, last : int
-        The positions first..last-1.
-    bound : int
-        Records times scale times the greatest EMD between one of the values alone and the distribution of
-        the table inside the bucket.
-    level : int
-        Level of the node in a tree; 0 on a path.
-    """
-
-    first: int
-    last: int
+    first: int  # first position
+    last: int  # position after the last
+    # records * scale * the greatest EMD between a value alone and the distribution inside the bucket
     bound: int
-    level: int
+    level: int  # level of the node in a tree; 0 on a path
 
 
 def buckets_within(known: Reference, limit: Fraction) -> list[Bucket]:
-    """Return the buckets, by position, divided greedily until their bounds sum to the limit or less.
-
-    The bucket whose division lowers the sum most is divided, of several the lowest: a node of a tree into its
-    children, a stretch of a path in two where the bounds of the parts sum to the least, of several cuts the
-    lowest. Every division of two values or more lowers the sum, which is 0 where every value has its own
-    bucket. O(m b) time for b buckets on a path, O(m H) and O(b^2) in a tree.
-    """
+    """Return the buckets by position, divided greedily until their bounds sum to the limit or less."""
     m = len(known.counts)
     shape: _Path | _BucketTree = _tree(known) if len(known.edges.nodes) else _path(known)
     height = len(known.edges.nodes) // m
@@ -295,7 +231,7 @@ def buckets_within(known: Reference, limit: Fraction) -> list[Bucket]:
 
 
 def _divided(shape: _Path | _BucketTree, bucket: Bucket) -> list[Bucket]:
-    """Return the parts of a bucket, or itself if it holds one value."""
+    """Return the parts of a bucket; a bucket of one value is its only part."""
     first, last, _, level = bucket
     if last - first == 1:
         return [bucket]
@@ -316,20 +252,20 @@ def _bucket(shape: _Path | _BucketTree, first: int, last: int, level: int) -> Bu
     """Return a bucket with its bound."""
     if isinstance(shape, _Path):
         return Bucket(first, last, int(_ends(shape, first, last)), 0)
-    # Records i and j are 2 apart for each lower level on which their nodes differ, in units of 1 / scale.
+    # In units of 1 / scale two records are 2 apart for each lower level on which their nodes differ.
     records = int(shape.records[last] - shape.records[first])
     return Bucket(first, last, 2 * (level * records - int(shape.below[level, first:last].min())), level)
 
 
 def _ends(path: _Path, first: int | NDArray[np.int64], last: int | NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return what the farther end of a stretch is from its records, summed: no value inside is farther."""
+    """Return the summed distance of all records of a stretch from its farther end; no value has more."""
     records = path.records[last] - path.records[first]
     moments = path.moments[last] - path.moments[first]
     return np.asarray(np.maximum(moments - records * first, records * (last - 1) - moments))
 
 
 class _Path(NamedTuple):
-    """Records, and records times position, at the positions before each."""
+    """Records, and records times position, summed over the positions before each position."""
 
     records: NDArray[np.int64]
     moments: NDArray[np.int64]
@@ -343,7 +279,7 @@ def _path(known: Reference) -> _Path:
 
 
 class _BucketTree(NamedTuple):
-    """By level and position: the node, and the records below the nodes of all lower levels, summed up."""
+    """By level and position: the node, and the records below the nodes of all lower levels, summed."""
 
     nodes: NDArray[np.int64]
     below: NDArray[np.int64]

@@ -1,7 +1,21 @@
 """Pairwise-systematic microaggregation on sorted records: MultiDSort-P-S and Meansort-P-S.
 
 Kabir et al., the sorting framework for microaggregation: records are put in one order, and classes are formed
-around the first and the last of it until fewer than 3k records remain.
+around the first and the last record until fewer than 3k records remain. Steps: docs/methods/sorting.md.
+
+Reading: the addition of least sum of squared errors (SSE) is the record nearest to the mean of the class so
+far; equal additions go to the lowest record number. Steps 2.3 and 2.8 are read to the letter: the first and
+the last record are both found before a class is formed. So the class of the first cannot take the last, not
+even at the end. With this reading all twelve values printed for MultiDSort come out, from records that are
+sorted once, on data that are not normalised, with MONTH and the ten revenue and sales columns of EIA. Step
+2.2 sorts in each round, which is the option `resort`. All twelve values printed for Meansort come out as
+well, on data that are not normalised. Meansort has nothing to sort anew: when records leave, all sums change
+alike.
+
+Order: equal values, and equal sums, are ordered by record number, each value with its own rank.
+
+O(n^2) distances at worst; with `resort` also O(n^2 d / k) ranks. MultiDSort takes O(d n log n), Meansort O(n
+d + n log n).
 """
 
 from __future__ import annotations
@@ -20,43 +34,10 @@ if TYPE_CHECKING:
 
 
 def multidsort_ps(points: ArrayLike, k: int, *, resort: bool = False) -> NDArray[np.int64]:
-    """Return classes of at least k records by pairwise-systematic microaggregation on MultiDSort.
+    """Return classes of k records, the last of k..2k-1, by pairwise-systematic MultiDSort.
 
-    While 3k or more records remain, the first and the last of them in the order of `multidsort_order` are the
-    seeds of two classes. If 2k..3k-1 records are left, the first of them is the seed of one more, which the
-    last may not join. The k..2k-1 records then left form the last class. A class grows from its seed by one
-    record at a time, the one that adds the least sum of squared errors (SSE); the first seed's before the
-    last's.
-
-    Parameters
-    ----------
-    points, k
-        See `duckanon.literature`.
-    resort : bool
-        Whether the remaining records are ranked anew before each pair of classes.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Class of each record, 0..m-1 in the order of formation; every class has k records, but for the last
-        with k..2k-1.
-
-    Notes
-    -----
-    Exact and deterministic: equal additions to the SSE go to the lowest record number. O(n^2) distances at
-    worst, far fewer in few columns, where a search tree is used; with `resort` also O(n^2 d / k) ranks.
-
-    Source: Kabir et al., Algorithms 1 and 2 and section V-D. The addition of least SSE is the record nearest
-    to the mean of the class so far. Steps 2.3 and 2.8 are read to the letter: the first and the last record
-    are both found before a class is formed, so that the class of the first cannot take the last, not even at
-    the end. So all twelve values printed for MultiDSort come out, from records that are sorted once, on data
-    that are not normalised, with MONTH and the ten revenue and sales columns of EIA. Step 2.2 sorts in each
-    round, which is `resort`.
-
-    Examples
-    --------
-    >>> multidsort_ps([[0.0], [9.0], [1.0], [8.0], [2.0], [7.0]], 2).tolist()
-    [0, 1, 0, 1, 2, 2]
+    `resort` ranks the remaining records anew before each pair of classes.
+    Source: Kabir et al., Algorithms 1 and 2 and section V-D. Reading and cost: top of the module.
     """
     matrix = distance_points(points)
     ascending = _ascending(matrix)
@@ -65,92 +46,32 @@ def multidsort_ps(points: ArrayLike, k: int, *, resort: bool = False) -> NDArray
 
 
 def meansort_ps(points: ArrayLike, k: int) -> NDArray[np.int64]:
-    """Return classes of at least k records by pairwise-systematic microaggregation on Meansort.
+    """Return classes of k records, the last of k..2k-1, by pairwise-systematic Meansort.
 
-    As `multidsort_ps`, in the order of `meansort_order`.
-
-    Parameters
-    ----------
-    points, k
-        See `duckanon.literature`.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Class of each record, 0..m-1 in the order of formation; every class has k records, but for the last
-        with k..2k-1.
-
-    Notes
-    -----
-    As `multidsort_ps`. There is nothing to sort anew: when records leave, all sums change alike.
-
-    Source: Kabir et al., Eq. 5, Algorithm 2 and section V-D. All twelve values printed for Meansort come out,
-    on data that are not normalised.
-
-    Examples
-    --------
-    >>> meansort_ps([[0.0], [9.0], [1.0], [8.0], [2.0], [7.0]], 2).tolist()
-    [0, 1, 0, 1, 2, 2]
+    Source: Kabir et al., Eq. 5, Algorithm 2 and section V-D. Reading and cost: top of the module.
     """
     matrix = distance_points(points)
     return _pairwise_systematic(matrix, k, _deviations(matrix), np.zeros((0, len(matrix)), np.int64))
 
 
 def multidsort_order(points: ArrayLike) -> NDArray[np.int64]:
-    """Return the records by the sum of their ranks in the columns.
-
-    Parameters
-    ----------
-    points
-        See `duckanon.literature`.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        The records, lowest sum first.
-
-    Notes
-    -----
-    O(d n log n). Equal values, and equal sums, are ordered by record number: a stable sort, each value with
-    its own rank.
+    """Return the records (n,) by the sum of their ranks in the columns, lowest sum first.
 
     Source: Kabir et al., Algorithm 1 and Tables I to III.
-
-    Examples
-    --------
-    >>> multidsort_order([[5, 6], [3, 10], [1, 3], [2, 1], [4, 2]]).tolist()
-    [3, 2, 4, 1, 0]
     """
     return np.argsort(_rank_sums(_ascending(distance_points(points))), kind="stable")
 
 
 def meansort_order(points: ArrayLike) -> NDArray[np.int64]:
-    """Return the records by the sum of their differences from the means of the columns.
+    """Return the records (n,) by the sum of their differences from the column means, lowest sum first.
 
-    Parameters
-    ----------
-    points
-        See `duckanon.literature`.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        The records, lowest sum first, equal sums by record number.
-
-    Notes
-    -----
-    O(n d + n log n). Source: Kabir et al., Eq. 5 and Tables IV and V.
-
-    Examples
-    --------
-    >>> meansort_order([[5, 6], [3, 10], [1, 3], [2, 1], [4, 2]]).tolist()
-    [3, 2, 4, 0, 1]
+    Source: Kabir et al., Eq. 5 and Tables IV and V.
     """
     return np.argsort(_deviations(distance_points(points)), kind="stable")
 
 
 def _ascending(points: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return, for each column, the records by ascending value, equal values by record number."""
+    """Return for each column the records by ascending value, equal values by record number."""
     return np.ascontiguousarray(np.argsort(points, axis=0, kind="stable").T)
 
 
@@ -186,7 +107,7 @@ def _pairwise_systematic(
 
 @compiled
 def _run(state: Formation, k: int, key: NDArray[np.float64], ascending: NDArray[np.int64]) -> None:
-    """Form all classes; without rows in `ascending` the keys stay as they are."""
+    """Form all classes; if `ascending` has no rows, the keys stay as they are."""
     left = state.tree.left
     while left[0] >= 3 * k:
         seeds = _seeds(state, key, ascending)
@@ -218,7 +139,7 @@ def _seeds(state: Formation, key: NDArray[np.float64], ascending: NDArray[np.int
 
 @compiled
 def _rank(state: Formation, key: NDArray[np.float64], ascending: NDArray[np.int64]) -> None:
-    """Write the sums of the ranks among the records without a class, if there is a column to rank by."""
+    """Write the sums of the ranks among the records without a class, if `ascending` has rows."""
     if len(ascending) == 0:
         return
     key[:] = 0.0
@@ -232,7 +153,7 @@ def _rank(state: Formation, key: NDArray[np.float64], ascending: NDArray[np.int6
 
 @compiled
 def _grow(state: Formation, seed: int, size: int) -> None:
-    """Make a class of a seed and, one after the other, the size-1 records that add the least SSE."""
+    """Make a class of a seed and `size` - 1 records, added one by one with the least increase of the SSE."""
     record, distance = np.full(1, seed), np.empty(1)
     total = np.zeros(len(state.rest))
     for members in range(1, size + 1):

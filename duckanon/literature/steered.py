@@ -1,8 +1,24 @@
-"""Steered microaggregation: artificial attributes with weights make a method form the classes one wants.
+"""Steered microaggregation: weighted artificial attributes steer which classes a method forms.
 
 Domingo-Ferrer and Soria-Comas, "Steered Microaggregation: A Unified Primitive for Anonymization of Data Sets
 and Data Streams", IEEE ICDM Workshops, 2017: section III, Definition 3; section IV, Algorithm 1 and
-Proposition 1.
+Proposition 1. Steps: docs/methods/steered.md.
+
+t is not guaranteed by Algorithm 1. Where b divides n and the method forms classes of b, as MDAV does, the
+weight of Proposition 1 puts the records of every class into different buckets. Then the EMD is at most that
+of Proposition 2 of Soria-Comas 2015, without ties at most t. Where b does not divide n, the greatest bucket
+has a record more than another bucket, which lacks the number of that record. The class of b records around
+this number shifts all classes after it: the proposition does not hold, whatever the weight. Measure the
+result.
+
+Reading of what the paper leaves open:
+
+- Buckets are contiguous runs of the sensitive order, of n // b records or one more, the longer runs lowest.
+  Buckets of one size count in ascending order of their values.
+- "One of the records" is the lowest record number. Equal sensitive values are taken by record number.
+- Numbers 1..|B_1| become 0..weight, so that a weight of |B_1| - 1 puts neighbouring numbers 1 apart.
+
+O(n^2 / b) distances, and the cost of the method.
 """
 
 from __future__ import annotations
@@ -26,7 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 Method = Callable[[NDArray[np.float64], int], NDArray[np.int64]]
-"""A method of microaggregation: points (n, d) and the smallest class size in, labels (n,) out."""
+"""A method of microaggregation: from points (n, d) and the smallest class size to labels (n,)."""
 
 Number = float | Decimal | Fraction | str
 
@@ -36,8 +52,7 @@ def steered(
 ) -> NDArray[np.int64]:
     """Return the classes that a method forms of points with artificial attributes beside them (Definition 3).
 
-    Every attribute is brought to the range 0..1, then each artificial one to 0..its weight; what the method
-    does with the result is its own affair.
+    Every attribute is scaled to the range 0..1, then each artificial attribute to 0..its weight.
 
     Parameters
     ----------
@@ -48,14 +63,14 @@ def steered(
     artificial : array_like of shape (n, a)
         Artificial attributes, finite numbers.
     weights : array_like of shape (a,)
-        Weight of each artificial attribute, at least 0, where a quasi-identifier has 1.
+        Weight of each artificial attribute, at least 0; a quasi-identifier has 1.
     base : callable, optional
-        The method, `mdav` if left out.
+        The method, by default `mdav`.
 
     Returns
     -------
     ndarray of shape (n,), int64
-        What the method returns; its guarantees hold.
+        Labels of the method, with its guarantees.
 
     Raises
     ------
@@ -95,56 +110,11 @@ def steered_tcloseness(
     base: Method = mdav,
     buckets: int | None = None,
 ) -> NDArray[np.int64]:
-    """Return classes steered to take their records from different buckets of the sensitive values.
+    """Return the classes of Algorithm 1: records of a class come from different buckets of sensitive values.
 
-    Algorithm 1. The records are cut into b buckets by sensitive value. Those of the first bucket are numbered
-    from 1; every record of a later bucket, in turn, takes the number of the nearest record of the bucket
-    before that has not handed its number on yet. The number is the artificial attribute, b the class size.
-
-    Parameters
-    ----------
-    points : array_like of shape (n, d)
-        Quasi-identifiers, finite numbers on any scale: they are brought to 0..1.
-    sensitive : array_like of shape (n,)
-        Sensitive value of each record. Only their order counts; equal values are taken by record number.
-    k : int
-        Smallest class size, 1..n.
-    t : float, Decimal, Fraction or str, optional
-        Largest EMD aimed at, 0 to 1, from which the number of buckets follows (`bucket_count`); a float
-        counts as its shortest decimal.
-    weight : float, optional
-        Weight of the bucket attribute, at least 0; `steering_weight` if left out. Less weight gives more
-        homogeneous classes, and more EMD.
-    base : callable, optional
-        The method, `mdav` if left out.
-    buckets : int, optional
-        Number of buckets, k..n, in place of the one that follows from t. Without either there are k.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        What the method returns for the class size b; its guarantees hold.
-
-    Raises
-    ------
-    ValueError
-        If the shapes do not fit, a number is not finite or out of range, or both t and buckets are given.
-
-    Notes
-    -----
-    t is not guaranteed. Where b divides n and the method forms classes of b, as MDAV does, the weight of
-    Proposition 1 puts the records of every class into different buckets; then EMD is at most that of
-    Proposition 2 of Soria-Comas 2015, without ties at most t. Where b does not divide n the greatest bucket
-    has a record more than another, its number lacks in that one, and the class of b records around it shifts
-    those after it: the proposition does not hold, whatever the weight. Measure the result.
-
-    What the paper leaves open is read thus. Buckets are contiguous runs of the sensitive order, of n // b
-    records or one more, the longer ones lowest; buckets of one size count in ascending order of their
-    values. "One of the records" is the lowest record number. Numbers 1..|B_1| become 0..weight, so that a
-    weight of |B_1| - 1 puts neighbouring numbers 1 apart.
-
-    O(n^2 / b) distances, and the cost of the method. Deterministic; equal distances go to the lowest record
-    number.
+    `buckets` (k..n) replaces the number that follows from t, or k; ValueError if both are given. `weight` is
+    by default `steering_weight`: less gives more homogeneous classes and more EMD. t is not guaranteed: top
+    of the module.
     """
     matrix = finite_points(points)
     n = len(matrix)
@@ -161,32 +131,9 @@ def steered_tcloseness(
 
 
 def bucket_count(n: int, k: int, t: Number) -> int:
-    """Return the number of buckets that Algorithm 1 uses for n records, k and t (Eq. 2).
+    """Return max(k, ceil(n / (2 (n-1) t + 1))), the buckets of Algorithm 1 (Eq. 2), exactly; t is 0 to 1.
 
-    Parameters
-    ----------
-    n : int
-        Number of records, at least k.
-    k : int
-        Smallest class size, at least 1.
-    t : float, Decimal, Fraction or str
-        Largest EMD, 0 to 1; a float counts as its shortest decimal.
-
-    Returns
-    -------
-    int
-        max(k, ceil(n / (2 (n-1) t + 1))), in exact arithmetic. (`tcloseness_first.class_size`
-        raises it by Eq. 4 of its own paper, which has no counterpart here.)
-
-    Raises
-    ------
-    ValueError
-        If k < 1, k > n, or t is not within 0..1.
-
-    Examples
-    --------
-    >>> bucket_count(1080, 2, 0.1)
-    5
+    `tcloseness_first.class_size` raises this number by Eq. 4 of its own paper, which has no counterpart here.
     """
     check_class_size(n, k)
     exact = exact_t(t, may_be_zero=True)
@@ -194,26 +141,10 @@ def bucket_count(n: int, k: int, t: Number) -> int:
 
 
 def bucket_attribute(points: ArrayLike, sensitive: ArrayLike, buckets: int) -> NDArray[np.int64]:
-    """Return the bucket attribute of Algorithm 1, steps 3 to 6.
+    """Return the bucket attribute (n,) of Algorithm 1, steps 3 to 6: 1..ceil(n / buckets).
 
-    Parameters
-    ----------
-    points : array_like of shape (n, d)
-        Quasi-identifiers, finite numbers on any scale.
-    sensitive : array_like of shape (n,)
-        Sensitive value of each record, as in `steered_tcloseness`.
-    buckets : int
-        Number of buckets, 1..n.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        1..ceil(n / buckets); the records of one bucket have different numbers.
-
-    Raises
-    ------
-    ValueError
-        If the shapes do not fit or buckets are out of range.
+    The records of one bucket have different numbers. ValueError if shapes do not fit or `buckets` is not
+    within 1..n.
     """
     matrix = minmax(points)
     n, values = len(matrix), np.asarray(sensitive)
@@ -232,36 +163,10 @@ def bucket_attribute(points: ArrayLike, sensitive: ArrayLike, buckets: int) -> N
 
 
 def steering_weight(n: int, buckets: int, attributes: int) -> float:
-    """Return the weight from which on Proposition 1 says that no class has two records of a bucket.
+    """Return the least float above ceil(n / buckets) * sqrt(m), for m quasi-identifiers.
 
-    Parameters
-    ----------
-    n : int
-        Number of records.
-    buckets : int
-        Number of buckets, 1..n.
-    attributes : int
-        Quasi-identifiers m, at least 0.
-
-    Returns
-    -------
-    float
-        The least float above ceil(n / buckets) * sqrt(m).
-
-    Raises
-    ------
-    ValueError
-        If buckets are not within 1..n.
-
-    Notes
-    -----
-    Holds for methods that form classes of exactly `buckets` records, and only where that divides n: see
-    `steered_tcloseness`.
-
-    Examples
-    --------
-    >>> 216.0 < steering_weight(1080, 5, 1) < 216.001
-    True
+    Proposition 1: from this weight on no class has two records of a bucket, if the method forms classes of
+    exactly `buckets` records and that number divides n.
     """
     check_class_size(n, buckets)
     return float(np.nextafter(-(-n // buckets) * math.sqrt(attributes), np.inf))

@@ -1,4 +1,4 @@
-"""What a partition method works on: points, k, and what the classes must satisfy in the sensitive columns."""
+"""The input of a partition method: points, k, and the thresholds of the sensitive columns."""
 
 from __future__ import annotations
 
@@ -26,46 +26,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What a partition method works on.
+    """The input of a partition method."""
 
-    Attributes
-    ----------
-    points : ndarray of shape (n, d), float64
-        Quasi-identifiers on the scale on which distances are taken.
-    k : int
-        Smallest class size.
-    codes : sequence of ndarray of shape (n,), int64
-        Dense rank of each record's value, for each sensitive column.
-    thresholds : sequence of Threshold
-        What every class must satisfy in each of them.
-    limits : sequence of Fraction
-        t of each of them.
-    trees : mapping from int to ColumnTree
-        For methods that cut: columns of the points that are places in a hierarchy, and that hierarchy.
-    stop : callable, optional
-        Tells when the classes are not wanted any more.
-    suppression : Suppression, optional
-        For methods that cut: what may be left out of the classes.
-    """
-
-    points: NDArray[np.float64]
-    k: int
+    points: NDArray[np.float64]  # (n, d) quasi-identifiers on the scale on which distances are taken
+    k: int  # smallest class size
+    # for each sensitive column: (n,) dense rank of the value of each record
     codes: Sequence[NDArray[np.int64]] = ()
-    thresholds: Sequence[Threshold] = ()
-    limits: Sequence[Fraction] = ()
+    thresholds: Sequence[Threshold] = ()  # for each sensitive column: what every class must satisfy
+    limits: Sequence[Fraction] = ()  # t of each sensitive column
+    # for Mondrian: hierarchy of each column of the points that holds places
     trees: Mapping[int, ColumnTree] = field(default_factory=dict)
-    stop: Stop | None = None
-    suppression: Suppression | None = None
+    stop: Stop | None = None  # for Mondrian: true when the classes are no longer wanted
+    suppression: Suppression | None = None  # for Mondrian: what may be suppressed
 
 
 def with_thresholds(
     task: Task, sensitive: ArrayLike, *, t: object, distance: object, paths: object = None
 ) -> Task:
-    """Return the task with sensitive columns (n,) or (n, s), NaN being the last value, and their t.
+    """Return the task with sensitive columns, (n,) or (n, s), and their t; NaN is last. O(s n log n).
 
-    t, distance and paths as in `duckanon.partition`: one for all columns, or a list with one for each.
-    PolicyError if t is out of range, shapes do not fit, or values cannot be ordered; ValueError if the
-    distance is unknown or the paths are no tree over the values. O(s n log n).
+    `t`, `distance` and `paths` as in `duckanon.partition`. PolicyError if t is out of range, shapes do not
+    fit or values have no order; ValueError if the distance is unknown or the paths are no tree over the
+    values.
     """
     values, n = np.asarray(sensitive), len(task.points)
     if values.ndim not in (1, 2) or len(values) != n or values.size == 0:
@@ -96,7 +78,7 @@ def _ranked(column: NDArray[np.generic]) -> tuple[NDArray[np.int64], NDArray[np.
 
 
 def _each(name: str, argument: object, columns: int) -> list[object]:
-    """Return the argument for each sensitive column: itself if it is no list, else its entries."""
+    """Return the argument for each sensitive column: the entries of a list, or the same argument for all."""
     entries = list(argument) if isinstance(argument, list | tuple) else [argument] * columns
     if len(entries) != columns:
         raise PolicyError(f"{name} has {len(entries)} entries for {columns} sensitive columns")

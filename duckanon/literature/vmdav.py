@@ -1,4 +1,19 @@
-"""V-MDAV: microaggregation by maximum distance to the average vector with variable class sizes."""
+"""V-MDAV: microaggregation by maximum distance to the average vector with variable class sizes.
+
+Solanas and Martínez-Ballesté, "V-MDAV: a multivariate microaggregation with variable group size", COMPSTAT
+2006. Steps: docs/methods/fixed-size.md.
+
+Readings where accounts of the method differ:
+
+- Rounds go on while k records remain. Zhang and Zheng, who build on the method in "Research on V-MDAV
+  algorithm based on grey relational analysis", 2018, stop at 2k and make k..2k-1 records the last class.
+- A class is extended only while two records remain, since d_out is the distance to another record.
+- The last records go to the nearest centroid as formed, as in MDAV. All of the fewer than k last records may
+  join one class, which has up to 2k-1 records by extension: up to 3k-2 in all.
+
+O(n^2) distances at worst; a search tree replaces the distance matrix of the paper. The members of each class
+are found by a scan over the labels, O(n^2 / k) in all.
+"""
 
 from __future__ import annotations
 
@@ -18,51 +33,11 @@ if TYPE_CHECKING:
 
 
 def vmdav(points: ArrayLike, k: int, *, gamma: float = 0.2) -> NDArray[np.int64]:
-    """Return classes of at least k records by V-MDAV.
+    """Return classes of k..3k-2 records by V-MDAV.
 
-    The centroid of all records is computed once. While k or more records remain: the one farthest from that
-    centroid and its k-1 nearest form a class, which is then extended, record by record, to 2k-1 at most: of
-    the remaining records, e is the one nearest to any record of the class, at the distance d_in; d_out is
-    the distance from e to the nearest other remaining record. If d_in < gamma d_out, e joins the class,
-    otherwise the class is complete. Each of the fewer than k records left at the end joins the class whose
-    centroid is nearest.
-
-    Parameters
-    ----------
-    points, k
-        See `duckanon.literature`.
-    gamma : float, default 0.2
-        Gain factor, finite and at least 0: the greater, the more records join. With 0 all classes are formed
-        with k records.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Class of each record, 0..m-1 in the order of formation, every size in [k, 3k-2]: up to 2k-1 by
-        extension, and the fewer than k last records may all join one class.
-
-    Raises
-    ------
-    ValueError
-        If gamma is negative or not finite.
-
-    Notes
-    -----
-    O(n^2) distances at worst, far fewer in few columns, where a search tree is used in place of the distance
-    matrix of the paper; O(n d) memory. The members of each class are found by a scan over the labels,
-    O(n^2 / k) in all.
-
-    Source: Solanas and Martínez-Ballesté, "V-MDAV: a multivariate microaggregation with variable group
-    size", COMPSTAT 2006. Readings where accounts of it differ: rounds go on while k records remain (Zhang
-    and Zheng, who build on it in "Research on V-MDAV algorithm based on grey relational analysis", 2018,
-    stop at 2k and let k..2k-1 records be the last class); a class is extended only while two records remain,
-    since d_out is the distance to another one; and the last records go to the nearest centroid as formed,
-    as in MDAV.
-
-    Examples
-    --------
-    >>> vmdav([[0.0], [1.0], [1.1], [20.0], [21.0]], 2).tolist()
-    [1, 1, 1, 0, 0]
+    `gamma` is finite and at least 0, else ValueError: the greater, the more records join a class; with 0
+    none.
+    Source: Solanas and Martínez-Ballesté, COMPSTAT 2006. Readings and cost: top of the module.
     """
     if not (isfinite(gamma) and gamma >= 0.0):
         raise ValueError(f"gamma must be a finite number of at least 0, not {gamma}")
@@ -81,7 +56,7 @@ def _vmdav(
 
 @compiled
 def _run(state: Formation, order: NDArray[np.int64], k: int, gamma: float) -> None:
-    """Form all classes, their seeds in the given order."""
+    """Form all classes, with seeds in the given order."""
     for seed in order:
         if state.tree.left[0] < k:
             break
@@ -94,7 +69,7 @@ def _run(state: Formation, order: NDArray[np.int64], k: int, gamma: float) -> No
 
 @compiled
 def _extend(state: Formation, k: int, gamma: float) -> None:
-    """Let records join the last class as long as they are near enough, to 2k-1 records at most."""
+    """Let near records join the last class, to 2k-1 records at most."""
     members, gaps, neighbours = _members(state, k)
     for size in range(k, 2 * k - 1):
         if state.tree.left[0] < 2:
@@ -105,7 +80,7 @@ def _extend(state: Formation, k: int, gamma: float) -> None:
                 nearest(state.tree, state.points[members[i]], gaps[i : i + 1], neighbours[i : i + 1])
             if gaps[i] < gaps[closest] or (gaps[i] == gaps[closest] and neighbours[i] < neighbours[closest]):
                 closest = i
-        # The second nearest to the candidate: the nearest is itself, or an equal record.
+        # Two nearest to the candidate: the first is the candidate or an equal record, the second gives d_out.
         others = np.empty(2)
         nearest(state.tree, state.points[neighbours[closest]], others, np.empty(2, np.int64))
         if not np.sqrt(gaps[closest]) < gamma * np.sqrt(others[0]):
@@ -116,7 +91,7 @@ def _extend(state: Formation, k: int, gamma: float) -> None:
 
 @compiled
 def _members(state: Formation, k: int) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
-    """Return the records of the last class, of size k, with places for 2k-1, and for the nearest of each."""
+    """Return the k records of the last class, with room for 2k-1 records and for the nearest of each."""
     members, count = np.empty(2 * k - 1, np.int64), 0
     for record in range(len(state.labels)):
         if state.labels[record] == state.formed[0] - 1:

@@ -1,8 +1,21 @@
 """Measures of a partition as the papers define them: information loss, sizes, diversity, closeness.
 
-Arrays in, numbers out: the class of each record as labels 0..m-1, quasi-identifiers as points, sensitive
-values as they are. A measure of a class gives an array with one entry a class, one of a partition a number.
-All of them raise `duckanon.PolicyError`, a ValueError, for arguments that they cannot use.
+A measure of a class returns an array with one entry for each of the m classes. A measure of a partition
+returns a number. Each measure is deterministic. These arguments mean the same in every function:
+
+- ``labels``: array_like of shape (n,), int; the class of each record, 0..m-1, no class empty; 1 <= n < 2^31.
+- ``points``: array_like of shape (n, d), float; quasi-identifiers, one row a record; finite numbers.
+- ``scale``: 'zscore', 'minmax' or 'none'; the scale on which distances between points are taken.
+- ``sensitive``: array_like of shape (n,); sensitive values or their codes: numbers, dates or text. NaN and
+  None are one value each: NaN comes after all other values, None is the last.
+- ``distance``: ground distance of the EMD. 'ordered': |i - j| / (v - 1) on the v distinct values of the
+  whole. 'equal': 1. 'hierarchical': level of the lowest common ancestor over the height of the tree.
+- ``paths``: array_like of shape (v, H + 1), int; the tree for 'hierarchical': the node of each distinct value
+  of the whole, ascending, on level 0 (the value) to H (the root).
+- ``population``: array_like of shape (N,), optional; sensitive values of the whole, in which every value of a
+  class must occur. By default the whole is the n records together.
+
+Every function raises `duckanon.PolicyError`, a ValueError, for an argument that it cannot use.
 """
 
 from __future__ import annotations

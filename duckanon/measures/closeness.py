@@ -1,4 +1,4 @@
-"""Measures of closeness: how far the sensitive values of a class are distributed from those of the table."""
+"""Measures of closeness: the distance between the sensitive values of a class and those of the whole."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class _CodedTable(NamedTuple):
-    """Checked arguments: class and value code of each record, and the records of each code in the whole."""
+    """Checked arguments: class and value code of each record, and the records of the whole with each code."""
 
     labels: NDArray[np.int64]
     codes: NDArray[np.int64]
@@ -35,37 +35,21 @@ def emd(
 
     Parameters
     ----------
-    labels : array_like of shape (n,), int
-        Class of each record, 0..m-1, no class empty; 1 <= n < 2^31.
-    sensitive : array_like of shape (n,)
-        Sensitive values or their codes: numbers, dates or text. NaN is a value, the last but for None, which
-        is a value as well.
-    distance : {'ordered', 'equal', 'hierarchical'}
-        Ground distance: |i - j| / (v - 1) on the v distinct values of the whole; 1; or the level of the
-        lowest common ancestor divided by the height of the tree.
-    paths : array_like of shape (v, H + 1), int, optional
-        For 'hierarchical' only: the tree node of each distinct value of the whole, ascending, on level 0
-        (itself) to H (the root).
-    population : array_like of shape (N,), optional
-        Sensitive values of the whole, by default those of the n records together. Every value of a class
-        must occur in it.
+    labels, sensitive, distance, paths, population
+        See `duckanon.measures`.
 
     Returns
     -------
     ndarray of shape (m,), float64
-        0 to 1: the float nearest to the exact distance while (class size) (N) (v - 1), or 2 H for v - 1,
-        stays below 2^53. 0.0 where the whole has one value.
-
-    Raises
-    ------
-    PolicyError
-        If the labels, the values, the distance or the paths are unusable, or the population lacks a value.
+        0 to 1; 0.0 where the whole has one value. The float nearest to the exact distance while (class size)
+        (N) (v - 1), or 2 H for v - 1, stays below 2^53.
 
     Notes
     -----
-    O(n log n) time, or O(n log n + n H) for a tree. `duckanon.audit` compares with t in whole numbers; since
-    rounding keeps the order, a class at t or below never comes out above t here either. Li, Li and
-    Venkatasubramanian, "t-Closeness", ICDE 2007, section 5.
+    O(n log n) time, or O(n log n + n H) for a tree. `duckanon.audit` compares whole numbers with t. Rounding
+    keeps the order, so a class whose EMD is at most t is never above t here.
+
+    Source: Li, Li and Venkatasubramanian, "t-Closeness", ICDE 2007, section 5.
 
     Examples
     --------
@@ -84,27 +68,17 @@ def maximum_emd(
     paths: ArrayLike | None = None,
     population: ArrayLike | None = None,
 ) -> float:
-    """Return the greatest EMD of a class: the least t for which the partition is t-close.
+    """Return the greatest EMD of a class, 0 to 1: the least t for which the partition is t-close.
 
     Parameters
     ----------
     labels, sensitive, distance, paths, population
-        As in `emd`.
-
-    Returns
-    -------
-    float
-        0 to 1.
-
-    Raises
-    ------
-    PolicyError
-        As `emd`.
+        See `duckanon.measures`.
 
     Notes
     -----
-    Li, Li and Venkatasubramanian, ICDE 2007, definition 2; "maximum EMD" of Domingo-Ferrer and Soria-Comas,
-    "Steered microaggregation", 2017, section VI-B.
+    Cost and rounding as of `emd`. Source: Li, Li and Venkatasubramanian, ICDE 2007, definition 2; "maximum
+    EMD" of Domingo-Ferrer and Soria-Comas, "Steered microaggregation", 2017, section VI-B.
     """
     return float(emd(labels, sensitive, distance, paths=paths, population=population).max())
 
@@ -117,26 +91,16 @@ def average_emd(
     paths: ArrayLike | None = None,
     population: ArrayLike | None = None,
 ) -> float:
-    """Return the mean EMD of the classes, each class counted once.
+    """Return the mean EMD of the classes, 0 to 1, each class counted once whatever its size.
 
     Parameters
     ----------
     labels, sensitive, distance, paths, population
-        As in `emd`.
-
-    Returns
-    -------
-    float
-        0 to 1.
-
-    Raises
-    ------
-    PolicyError
-        As `emd`.
+        See `duckanon.measures`.
 
     Notes
     -----
-    "Average EMD" of Domingo-Ferrer and Soria-Comas, 2017, section VI-B: over the clusters, without weights.
+    Cost as of `emd`. Source: "average EMD" of Domingo-Ferrer and Soria-Comas, 2017, section VI-B.
     """
     return float(emd(labels, sensitive, distance, paths=paths, population=population).mean())
 
@@ -149,22 +113,17 @@ def variational_distance(
     Parameters
     ----------
     labels, sensitive, population
-        As in `emd`.
+        See `duckanon.measures`.
 
     Returns
     -------
     ndarray of shape (m,), float64
         0 to 1, rounded as `emd`.
 
-    Raises
-    ------
-    PolicyError
-        As `emd`.
-
     Notes
     -----
-    O(n log n) time. Li, Li and Venkatasubramanian, ICDE 2007, section 4; the same as the EMD with the equal
-    distance (their section 5.2).
+    O(n log n) time. Source: Li, Li and Venkatasubramanian, ICDE 2007, section 4. Section 5.2: it equals the
+    EMD with the equal distance.
     """
     return emd(labels, sensitive, "equal", population=population)
 
@@ -178,22 +137,18 @@ def kullback_leibler_distance(
     Parameters
     ----------
     labels, sensitive, population
-        As in `emd`.
+        See `duckanon.measures`.
 
     Returns
     -------
     ndarray of shape (m,), float64
-        In nats, at least 0 and at most ln(N / least frequency of a value in the whole); values that a class
+        In nats, at least 0 and at most ln(N / least frequency of a value in the whole). Values that a class
         lacks add nothing.
-
-    Raises
-    ------
-    PolicyError
-        As `emd`.
 
     Notes
     -----
-    O(n log n) time. Li, Li and Venkatasubramanian, ICDE 2007, section 4, after Kullback and Leibler 1951.
+    O(n log n) time. Source: Li, Li and Venkatasubramanian, ICDE 2007, section 4, after Kullback and Leibler
+    1951.
 
     Examples
     --------
@@ -204,14 +159,14 @@ def kullback_leibler_distance(
     values = histograms(table.labels, table.codes)
     first = values.starts[:-1]
     size = np.repeat(np.add.reduceat(values.weights, first), np.diff(values.starts))
-    # Both products are whole numbers below 2^62, so that the ratio of equal shares is 1 and its logarithm 0.
+    # Both products are whole numbers below 2^62: equal shares have the ratio 1 exactly, and logarithm 0.
     ratio = (values.weights * table.counts.sum()) / (size * table.counts[values.values])
     distance = np.add.reduceat(values.weights / size * np.log(ratio), first)
     return np.asarray(np.maximum(distance, 0.0))
 
 
 def _table(labels: ArrayLike, sensitive: ArrayLike, population: ArrayLike | None) -> _CodedTable:
-    """Return the checked arguments, the codes on the values of the population where there is one."""
+    """Return the checked arguments; codes are ranks among the values of the whole."""
     classes = class_labels(labels)
     values = column(sensitive, len(classes))
     if population is None:

@@ -1,7 +1,15 @@
-"""The deFinetti attack: sensitive values of single records, learned from the classes that hold them.
+"""The deFinetti attack: guess the sensitive value of single records from the classes.
 
-Within a class every record may have every value that the class holds; but the classes together tell which
-values of known columns go with which sensitive value, and so who in a class has what.
+Within a class every record may have every sensitive value of the class. All classes together show which
+values of the known columns occur with which sensitive value. From that an attacker learns who in a class has
+which value.
+
+The method is naive Bayes as in Kifer, "Attacks on Privacy and deFinetti's Theorem", SIGMOD 2009, section 4.
+Where Kifer samples permutations, `definetti` takes expectations:
+
+1. The weight of a value for a record begins as the share of the records of the class with that value.
+2. In each round the tables P(known | value) are counted with these weights and give the next weights.
+3. The next weights are scaled so that a class has each value as often as the class holds it (Sinkhorn).
 """
 
 from __future__ import annotations
@@ -19,25 +27,24 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
 
 ROUNDS = 30
-"""Times that is learned from the assignment, and assigned by what is learned."""
+"""Rounds: each counts the tables P(known | value) by the weights, and computes the weights anew."""
 
 BALANCING_PASSES = 8
-"""Times a round that rows and columns of a class are scaled, so that each record has one value and each value
-as many records as the class holds."""
+"""Scalings in a round of the rows and columns of a class: each record gets one value, and each value as many
+records as the class holds."""
 
 SMOOTHING_RECORDS = 1.0
-"""Records that are added to each combination of a known value and a sensitive one (Laplace)."""
+"""Records added to each combination of a known value and a sensitive value (Laplace)."""
 
 MATCHING_MAX_RECORDS = 256
-"""Records of a class that is matched as a whole; of larger ones each record gets its likeliest value."""
-
+"""Largest class that is matched as a whole. In a larger class each record gets its likeliest value."""
 
 BINS = 10
 """Parts into which the numbers of a known column are cut."""
 
 
 class Held(NamedTuple):
-    """Sensitive values of the classes: class, value, how many records have it, (h,) each, by class."""
+    """Sensitive values of the classes, (h,) each, ordered by class: class, value, records with the value."""
 
     classes: Ints
     values: Ints
@@ -45,12 +52,12 @@ class Held(NamedTuple):
 
 
 def definetti(classes: Ints, known: Ints, held: Held) -> Ints:
-    """Guess the sensitive value of each record from its class and what is known of it.
+    """Guess the sensitive value of each record from its class and its known values.
 
     Parameters
     ----------
     classes : ndarray of shape (n,), int64
-        Class of each record, 0..m-1; no more records of a class than it holds values.
+        Class of each record, 0..m-1. No class has more records than `held` counts for it.
     known : ndarray of shape (n, d), int64
         Codes 0, 1, ... of the values that an attacker knows, in each column.
     held : Held
@@ -59,24 +66,18 @@ def definetti(classes: Ints, known: Ints, held: Held) -> Ints:
     Returns
     -------
     ndarray of shape (n,), int64
-        A value for each record that its class holds, at most as often as it holds it in classes of up to
-        `MATCHING_MAX_RECORDS` records.
+        A value of its class for each record. In classes of up to `MATCHING_MAX_RECORDS` records, each value
+        is guessed at most as often as the class holds it.
 
     Notes
     -----
-    Naive Bayes as in Kifer, section 4, with expectations for its samples of permutations: the weight of a
-    value for a record begins as the share of the class that has it. In each round the tables P(known | value)
-    are counted with these weights, and give the next, scaled so that a class has each value as often as it
-    holds it (Sinkhorn). O(rounds * d * pairs) for the pairs of a record and a value of its class.
-    Deterministic.
+    O(rounds * d * pairs), a pair being a record and a value of its class. Deterministic.
 
-    References
-    ----------
-    Kifer, "Attacks on Privacy and deFinetti's Theorem", SIGMOD 2009.
+    Source: Kifer, SIGMOD 2009, section 4; the method stands at the top of the module.
 
     Examples
     --------
-    Of three classes the first two tell that 1 goes with 1 and 0 with 0.
+    The first two of three classes show that 1 goes with 1, and 0 with 0.
 
     >>> classes, known = np.array([0, 0, 1, 1, 2, 2]), np.array([[1], [1], [0], [0], [0], [1]])
     >>> held = Held(np.array([0, 1, 2, 2]), np.array([1, 0, 0, 1]), np.array([2, 2, 1, 1]))
@@ -86,7 +87,7 @@ def definetti(classes: Ints, known: Ints, held: Held) -> Ints:
     record, place = _pairs(classes, held)
     value, here = held.values[place], np.bincount(classes, minlength=int(held.classes.max()) + 1)
     whole = np.bincount(held.classes, weights=held.records)
-    # Where not all records of a class are known, the others have their share of its values.
+    # Where some records of a class are not known, they take their share of its values.
     target = held.records * (here / whole)[held.classes]
     weights = held.records[place] / whole[held.classes[place]]
     count = int(value.max()) + 1
@@ -103,7 +104,7 @@ def definetti(classes: Ints, known: Ints, held: Held) -> Ints:
 
 
 def by_counts(classes: Ints, held: Held) -> float:
-    """Share of the records that are right if each is said to have the most frequent value of its class."""
+    """Return the share of right guesses if every guess is the most frequent value of the class."""
     whole = np.bincount(held.classes, weights=held.records)
     most = np.zeros(len(whole))
     np.maximum.at(most, held.classes, held.records)
@@ -111,11 +112,10 @@ def by_counts(classes: Ints, held: Held) -> float:
 
 
 def share_right(subject: Ints, guesses: Ints, known_subject: Ints, true: Ints) -> float:
-    """Share of guesses (n,) that are right, where records of one subject cannot be told apart.
+    """Return the share of right guesses (n,), expected where the guesses of one subject are dealt at random.
 
-    `known_subject` (t,) and `true` (t,) are the subjects and values of all records that have one. Guesses and
-    values of one subject are dealt at random, so that g equal guesses beside t of n such values are g t / n.
-    A true value below 0 is never guessed.
+    `known_subject` (t,) and `true` (t,) hold all records with a value: g equal guesses beside t of n such
+    values of a subject count g t / n. A true value below 0 is never guessed.
     """
     size = max(int(guesses.max(initial=0)), int(true.max(initial=0))) + 2
     count = max(int(subject.max(initial=0)), int(known_subject.max(initial=0))) + 1
@@ -128,7 +128,7 @@ def share_right(subject: Ints, guesses: Ints, known_subject: Ints, true: Ints) -
 
 
 def binned(ranks: Ints) -> Ints:
-    """Return the ranks of numbers, of many in `BINS` parts of about the same size."""
+    """Return the ranks of numbers; more than `BINS` ranks are cut into `BINS` parts of about equal size."""
     if int(ranks.max(initial=0)) < BINS:
         return ranks
     edges = np.unique(np.quantile(ranks, np.arange(1, BINS) / BINS))
@@ -136,7 +136,7 @@ def binned(ranks: Ints) -> Ints:
 
 
 def _pairs(classes: Ints, held: Held) -> tuple[Ints, Ints]:
-    """Return every record beside every value of its class: number of the record, place in `held`."""
+    """Return each record with each value of its class: the number of the record, and the place in `held`."""
     begins = np.searchsorted(held.classes, classes)
     counts = np.searchsorted(held.classes, classes, side="right") - begins
     record = np.repeat(np.arange(len(classes)), counts)
@@ -145,7 +145,7 @@ def _pairs(classes: Ints, held: Held) -> tuple[Ints, Ints]:
 
 
 def _balanced(likely: Floats, record: Ints, place: Ints, target: Floats) -> Floats:
-    """Return weights like their likelihoods whose sums are 1 a record and `target` a value of a class."""
+    """Return weights in proportion to likelihoods, with the sums 1 for a record and `target` for a value."""
     greatest = np.full(int(record.max()) + 1, -np.inf)
     np.maximum.at(greatest, record, likely)
     weights = np.exp(np.maximum(likely - greatest[record], -50.0))
@@ -157,7 +157,7 @@ def _balanced(likely: Floats, record: Ints, place: Ints, target: Floats) -> Floa
 
 
 def _matched(weights: Floats, record: Ints, place: Ints, classes: Ints, held: Held) -> Ints:
-    """Return a value for each record: of the likeliest assignment of a class, or each its likeliest."""
+    """Return a value for each record: by the likeliest assignment of its class, or its likeliest value."""
     order = np.lexsort((-weights, record))
     guessed = held.values[place[order[np.flatnonzero(np.diff(record[order], prepend=-1))]]]
     members = np.argsort(classes, kind="stable")

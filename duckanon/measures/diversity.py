@@ -40,24 +40,17 @@ def distinct_l(labels: ArrayLike, sensitive: ArrayLike) -> NDArray[np.int64]:
 
     Parameters
     ----------
-    labels : array_like of shape (n,), int
-        Class of each record, 0..m-1, no class empty; n >= 1.
-    sensitive : array_like of shape (n,)
-        Sensitive values or their codes: numbers, dates or text. NaN is a value, and so is None.
+        labels, sensitive See `duckanon.measures`.
 
     Returns
     -------
     ndarray of shape (m,), int64
         At least 1.
 
-    Raises
-    ------
-    PolicyError
-        If the labels or the values are unusable.
-
     Notes
     -----
-    O(n log n) time. Li, Li and Venkatasubramanian, "t-Closeness", ICDE 2007, section 2, interpretation 1.
+    O(n log n) time. Source: Li, Li and Venkatasubramanian, "t-Closeness", ICDE 2007, section 2,
+    interpretation 1.
 
     Examples
     --------
@@ -69,28 +62,20 @@ def distinct_l(labels: ArrayLike, sensitive: ArrayLike) -> NDArray[np.int64]:
 
 @policy_errors()
 def entropy_l(labels: ArrayLike, sensitive: ArrayLike) -> NDArray[np.float64]:
-    """Return exp(H) of each class, H the entropy of its sensitive values: the greatest l it reaches.
+    """Return exp(H) of each class, H the entropy of its sensitive values: the greatest l of the class.
 
     Parameters
     ----------
-    labels : array_like of shape (n,), int
-        Class of each record, 0..m-1, no class empty; n >= 1.
-    sensitive : array_like of shape (n,)
-        Sensitive values or their codes: numbers, dates or text. NaN is a value, and so is None.
+        labels, sensitive See `duckanon.measures`.
 
     Returns
     -------
     ndarray of shape (m,), float64
         1 to `distinct_l`, but for rounding (about 1e-15 times ln of the class size).
 
-    Raises
-    ------
-    PolicyError
-        If the labels or the values are unusable.
-
     Notes
     -----
-    O(n log n) time. Li, Li and Venkatasubramanian, ICDE 2007, section 2, interpretation 2: entropy
+    O(n log n) time. Source: Li, Li and Venkatasubramanian, ICDE 2007, section 2, interpretation 2: entropy
     l-diversity is H >= log l.
 
     Examples
@@ -108,31 +93,21 @@ def entropy_l(labels: ArrayLike, sensitive: ArrayLike) -> NDArray[np.float64]:
 
 @policy_errors()
 def recursive_c(labels: ArrayLike, sensitive: ArrayLike, l: int) -> NDArray[np.float64]:  # noqa: E741
-    """Return r_1 / (r_l + ... + r_m) of each class: it is recursive (c, l)-diverse exactly for a larger c.
+    """Return r_1 / (r_l + ... + r_m) of each class, which is recursive (c, l)-diverse exactly for a larger c.
 
     Parameters
     ----------
-    labels : array_like of shape (n,), int
-        Class of each record, 0..m-1, no class empty; n >= 1.
-    sensitive : array_like of shape (n,)
-        Sensitive values or their codes: numbers, dates or text. NaN is a value, and so is None.
-    l : int
-        At least 1.
+        labels, sensitive See `duckanon.measures`. l : int At least 1.
 
     Returns
     -------
     ndarray of shape (m,), float64
         Above 0; infinity for a class with fewer than l values. Ties in frequency do not matter.
 
-    Raises
-    ------
-    PolicyError
-        If the labels, the values or l are unusable.
-
     Notes
     -----
-    O(n log n) time. Li, Li and Venkatasubramanian, ICDE 2007, section 2, interpretation 3, with
-    r_1 >= r_2 >= ... >= r_m the frequencies of the values in a class.
+    O(n log n) time. Source: Li, Li and Venkatasubramanian, ICDE 2007, section 2, interpretation 3, with r_1
+    >= r_2 >= ... >= r_m the frequencies of the values in a class.
 
     Examples
     --------
@@ -157,26 +132,18 @@ def recursive_l(
 
     Parameters
     ----------
-    labels : array_like of shape (n,), int
-        Class of each record, 0..m-1, no class empty; n >= 1.
-    sensitive : array_like of shape (n,)
-        Sensitive values or their codes: numbers, dates or text. NaN is a value, and so is None.
-    c : float, Decimal, Fraction or str
-        Above 0, compared exactly; a float counts as its shortest decimal.
+        labels, sensitive See `duckanon.measures`. c : float, Decimal, Fraction or str Above 0, compared
+        exactly; a float counts as its shortest decimal.
 
     Returns
     -------
     ndarray of shape (m,), int64
-        0 (not even r_1 < c (r_1 + ... + r_m) holds) to `distinct_l`.
-
-    Raises
-    ------
-    PolicyError
-        If the labels, the values or c are unusable.
+        0 to `distinct_l`; 0 where not even r_1 < c (r_1 + ... + r_m) holds.
 
     Notes
     -----
-    O(n log n) time, exact. Source as of `recursive_c`. The tails shrink: as many l pass as is the greatest.
+    O(n log n) time, exact. The sums r_l + ... + r_m fall with l, so the number of l that pass is the greatest
+    l. Source as of `recursive_c`.
 
     Examples
     --------
@@ -186,7 +153,8 @@ def recursive_l(
     exact = _exact_c(c)
     values = _descending(_values(labels, sensitive))
     first = values.starts[:-1]
-    # A whole number exceeds r / c exactly if it exceeds its floor; few r_1 differ, so Python's integers do.
+    # A whole number exceeds r / c exactly if it exceeds the floor of r / c. Few r_1 are distinct, so a loop
+    # over Python's integers costs little.
     most, which = np.unique(values.weights[first], return_inverse=True)
     floors = [min(r * exact.denominator // exact.numerator, 2**62) for r in most.tolist()]
     bound = np.array(floors, dtype=np.int64)[which]
@@ -201,32 +169,22 @@ def l_diversity(
     kind: LKind = "distinct",
     c: float | Decimal | Fraction | str | None = None,
 ) -> float:
-    """Return the l of a partition: the greatest for which every class is l-diverse.
+    """Return the greatest l for which every class of the partition is l-diverse.
 
     Parameters
     ----------
-    labels : array_like of shape (n,), int
-        Class of each record, 0..m-1, no class empty; n >= 1.
-    sensitive : array_like of shape (n,)
-        Sensitive values or their codes: numbers, dates or text. NaN is a value, and so is None.
-    kind : {'distinct', 'entropy', 'recursive'}
-        Of `distinct_l`, `entropy_l` or `recursive_l`.
-    c : float, Decimal, Fraction or str, optional
-        For 'recursive' only.
+        labels, sensitive See `duckanon.measures`. kind : {'distinct', 'entropy', 'recursive'} The measure of
+        a class: `distinct_l`, `entropy_l` or `recursive_l`. c : float, Decimal, Fraction or str, optional For
+        'recursive', which needs it; no other kind takes it.
 
     Returns
     -------
     float
-        The least of the classes, a whole number but for 'entropy'.
-
-    Raises
-    ------
-    PolicyError
-        If an argument is unusable, or c is missing or superfluous.
+        The least l of the classes, a whole number but for 'entropy'.
 
     Notes
     -----
-    O(n log n) time. Li, Li and Venkatasubramanian, ICDE 2007, definition 1.
+    O(n log n) time. Source: Li, Li and Venkatasubramanian, ICDE 2007, definition 1.
     """
     if kind not in get_args(LKind):
         raise ValueError(f"unknown kind '{kind}': use 'distinct', 'entropy' or 'recursive'")
@@ -244,25 +202,20 @@ def p_sensitivity(labels: ArrayLike, sensitive: ArrayLike) -> PSensitivity:
 
     Parameters
     ----------
-    labels : array_like of shape (n,), int
-        Class of each record, 0..m-1, no class empty; n >= 1.
+    labels
+        See `duckanon.measures`.
     sensitive : array_like of shape (n,) or (n, s)
-        Sensitive values or their codes, one column each. NaN is a value, and so is None.
+        One or more columns, each as in `duckanon.measures`.
 
     Returns
     -------
     PSensitivity
-        k, the size of the smallest class, and p, the least number of distinct values of any sensitive
-        attribute in any class; 1 <= p <= k.
-
-    Raises
-    ------
-    PolicyError
-        If the labels or the values are unusable.
+        k: size of the smallest class. p: least number of distinct values of any sensitive attribute in any
+        class. 1 <= p <= k.
 
     Notes
     -----
-    O(s n log n) time. Truta and Vinay, "Privacy protection: p-sensitive k-anonymity property", ICDE
+    O(s n log n) time. Source: Truta and Vinay, "Privacy protection: p-sensitive k-anonymity property", ICDE
     Workshops 2006, as cited by Li, Li and Venkatasubramanian, ICDE 2007, section 2.
 
     Examples
@@ -292,13 +245,13 @@ def _descending(values: Histograms) -> Histograms:
 
 
 def _tails(values: Histograms) -> NDArray[np.int64]:
-    """Return the records of each value and of all later ones of its class."""
+    """Return for each value the records of its class with this value or a later value."""
     until = np.append(0, np.cumsum(values.weights))
     return np.asarray(np.repeat(until[values.starts[1:]], np.diff(values.starts)) - until[:-1])
 
 
 def _exact_c(c: object) -> Fraction:
-    """Return c as the fraction that its decimal notation means."""
+    """Return c as the fraction that its decimal notation means; ValueError unless it is above 0."""
     exact = fraction(c)
     if exact is None or exact <= 0:
         raise ValueError(f"c must be a number above 0, not {c}")

@@ -1,4 +1,4 @@
-"""What the measures make of their arguments: classes, value codes, and the values of each class."""
+"""Arguments of the measures, checked: classes, value codes, and the values of each class."""
 
 from __future__ import annotations
 
@@ -35,18 +35,7 @@ class Members(NamedTuple):
 
 @contextmanager
 def policy_errors() -> Iterator[None]:
-    """Raise what is wrong with an argument as PolicyError, which is a ValueError.
-
-    Yields
-    ------
-    None
-        The body runs; also usable as a decorator.
-
-    Raises
-    ------
-    PolicyError
-        For any ValueError, TypeError or OverflowError of the body, with its text.
-    """
+    """Raise ValueError, TypeError and OverflowError of the body as PolicyError with the same text."""
     try:
         yield
     except PolicyError:
@@ -56,25 +45,7 @@ def policy_errors() -> Iterator[None]:
 
 
 def class_labels(labels: ArrayLike, n: int | None = None) -> NDArray[np.int64]:
-    """Return the labels as int64 if they name classes 0..m-1, none empty.
-
-    Parameters
-    ----------
-    labels : array_like of shape (n,), int
-        Class of each record.
-    n : int, optional
-        Number of records, where another argument gives it.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        The labels.
-
-    Raises
-    ------
-    ValueError
-        If there are none, they are no integers, not n, or leave a class below the largest one empty.
-    """
+    """Return labels (n,) as int64; ValueError unless they are 0..m-1, none empty, for n >= 1 records."""
     given = np.asarray(labels)
     if given.ndim != 1 or given.size == 0:
         raise ValueError(f"labels must hold the class of at least one record, not be of shape {given.shape}")
@@ -88,27 +59,7 @@ def class_labels(labels: ArrayLike, n: int | None = None) -> NDArray[np.int64]:
 
 
 def whole_number(name: str, value: int, least: int) -> int:
-    """Return an argument if it is an integer by type and large enough.
-
-    Parameters
-    ----------
-    name : str
-        Name of the argument.
-    value : int
-        The argument.
-    least : int
-        The least value allowed.
-
-    Returns
-    -------
-    int
-        The argument.
-
-    Raises
-    ------
-    ValueError
-        If it is no integer or less than that.
-    """
+    """Return an argument as int; ValueError if its type is no integer or it is below `least`."""
     try:
         number = index(value)
     except TypeError as error:
@@ -119,25 +70,7 @@ def whole_number(name: str, value: int, least: int) -> int:
 
 
 def column(values: ArrayLike, n: int) -> NDArray[Any]:
-    """Return the values of one sensitive column as an array.
-
-    Parameters
-    ----------
-    values : array_like of shape (n,)
-        One value a record.
-    n : int
-        Number of records.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Of whatever type.
-
-    Raises
-    ------
-    ValueError
-        If there is not one value a record.
-    """
+    """Return a sensitive column as an array (n,); ValueError unless it has one value a record."""
     given = np.asarray(values)
     if given.shape != (n,):
         raise ValueError(f"sensitive must hold one value a record, of shape ({n},), not {given.shape}")
@@ -145,22 +78,9 @@ def column(values: ArrayLike, n: int) -> NDArray[Any]:
 
 
 def ranked(values: NDArray[Any]) -> Ranks:
-    """Return the dense rank of each value among the distinct ones.
+    """Return the dense rank of each value (n,). O(n log n); ValueError if the values have no order.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        Numbers, dates or text. NaN (and NaT) is one value, after all others; None is one value, the last.
-
-    Returns
-    -------
-    Ranks
-        O(n log n) time.
-
-    Raises
-    ------
-    ValueError
-        If the values have no order, for example because numbers and text are mixed.
+    NaN and NaT are one value, after all others. None is one value, the last.
     """
     if values.dtype.kind in "OUS":
         codes = _ranked_objects(values.tolist())
@@ -170,9 +90,9 @@ def ranked(values: NDArray[Any]) -> Ranks:
 
 
 def _ranked_objects(items: list[Any]) -> NDArray[np.int64]:
-    """Return the ranks of Python objects; a dictionary is faster than to sort a million of them."""
+    """Return the ranks of Python objects by a dictionary, which is faster than sorting a million objects."""
     try:
-        # One NaN object for all: NaN is not equal to itself, so each would count as a value of its own.
+        # NaN is not equal to itself: without one object for all, each NaN would be a value of its own.
         items = [item if item == item else _NAN for item in items]
         distinct = set(items)
         last = [value for value in (_NAN, None) if value in distinct]
@@ -184,33 +104,11 @@ def _ranked_objects(items: list[Any]) -> NDArray[np.int64]:
 
 
 def members(labels: NDArray[np.int64]) -> Members:
-    """Return the records class by class.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n,), int64
-        Class of each record, 0..m-1, none empty.
-
-    Returns
-    -------
-    Members
-        O(n log n) time.
-    """
+    """Return the records class by class, for labels (n,) in 0..m-1. O(n log n)."""
     return Members(np.argsort(labels, kind="stable"), np.append(0, np.cumsum(np.bincount(labels))))
 
 
 def histograms(labels: NDArray[np.int64], codes: NDArray[np.int64]) -> Histograms:
-    """Return the values of each class with their counts.
-
-    Parameters
-    ----------
-    labels, codes : ndarray of shape (n,), int64
-        Class and value code of each record.
-
-    Returns
-    -------
-    Histograms
-        O(n log n) time.
-    """
+    """Return the values of each class with their counts, from labels and codes (n,). O(n log n)."""
     order, offsets = members(labels)
     return class_histograms(codes[order], offsets)

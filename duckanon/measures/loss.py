@@ -1,4 +1,4 @@
-"""Measures of information loss: how far the records are from the means of their classes."""
+"""Measures of information loss: the distances between the records and the means of their classes."""
 
 from __future__ import annotations
 
@@ -20,26 +20,16 @@ def sse(points: ArrayLike, labels: ArrayLike, scale: Scale = "zscore") -> float:
 
     Parameters
     ----------
-    points : array_like of shape (n, d), float
-        Quasi-identifiers, one row a record; finite numbers.
-    labels : array_like of shape (n,), int
-        Class of each record, 0..m-1, no class empty.
-    scale : {'zscore', 'minmax', 'none'}
-        Scale on which distances between points are taken.
+        points, labels, scale See `duckanon.measures`.
 
     Returns
     -------
     float
         At least 0; 0.0 where every class holds equal records.
 
-    Raises
-    ------
-    PolicyError
-        If points (NaN, infinity, no row), labels or scale are unusable.
-
     Notes
     -----
-    O(n d) time, deterministic. Domingo-Ferrer and Mateo-Sanz, "Practical data-oriented microaggregation for
+    O(n d) time. Source: Domingo-Ferrer and Mateo-Sanz, "Practical data-oriented microaggregation for
     statistical disclosure control", IEEE TKDE 14(1), 2002; Kabir et al., equation (2).
 
     Examples
@@ -57,24 +47,17 @@ def sst(points: ArrayLike, scale: Scale = "zscore") -> float:
 
     Parameters
     ----------
-    points : array_like of shape (n, d), float
-        Quasi-identifiers, one row a record; finite numbers.
-    scale : {'zscore', 'minmax', 'none'}
-        Scale on which distances between points are taken.
+    points, scale
+        See `duckanon.measures`.
 
     Returns
     -------
     float
-        At least 0; n times the number of columns that vary for 'zscore'.
-
-    Raises
-    ------
-    PolicyError
-        If points or scale are unusable.
+        At least 0; for 'zscore' n times the number of columns that vary.
 
     Notes
     -----
-    O(n d) time, deterministic. Sources as of `sse`; Kabir et al., equation (3).
+    O(n d) time. Sources as of `sse`; Kabir et al., equation (3).
 
     Examples
     --------
@@ -90,26 +73,16 @@ def information_loss(points: ArrayLike, labels: ArrayLike, scale: Scale = "zscor
 
     Parameters
     ----------
-    points : array_like of shape (n, d), float
-        Quasi-identifiers, one row a record; finite numbers.
-    labels : array_like of shape (n,), int
-        Class of each record, 0..m-1, no class empty.
-    scale : {'zscore', 'minmax', 'none'}
-        Scale on which distances between points are taken.
+        points, labels, scale See `duckanon.measures`.
 
     Returns
     -------
     float
-        Percent, 0 (every class holds equal records) to 100 (one class); 0.0 when all records are equal.
-
-    Raises
-    ------
-    PolicyError
-        If points, labels or scale are unusable.
+        Percent, 0 (every class holds equal records) to 100 (one class); 0.0 where all records are equal.
 
     Notes
     -----
-    O(n d) time, deterministic. Kabir et al., equation (1), times 100 as in their Tables VI to VIII.
+    O(n d) time. Source: Kabir et al., equation (1), times 100 as in their Tables VI to VIII.
 
     Examples
     --------
@@ -122,30 +95,23 @@ def information_loss(points: ArrayLike, labels: ArrayLike, scale: Scale = "zscor
 
 @policy_errors()
 def normalized_sse(points: ArrayLike, labels: ArrayLike) -> float:
-    """Return the normalised SSE: the mean over records and attributes of squared errors on the range 0 to 1.
+    """Return the mean over records and attributes of squared errors, every attribute on the range 0 to 1.
 
     Parameters
     ----------
-    points : array_like of shape (n, d), float
-        Quasi-identifiers, one row a record; finite numbers.
-    labels : array_like of shape (n,), int
-        Class of each record, 0..m-1, no class empty.
+    points, labels
+        See `duckanon.measures`.
 
     Returns
     -------
     float
-        0 to 1/4. An attribute that does not vary counts as one without error.
-
-    Raises
-    ------
-    PolicyError
-        If points or labels are unusable.
+        0 to 1/4. An attribute that does not vary counts as an attribute without error.
 
     Notes
     -----
-    O(n d) time, deterministic. Soria-Comas, Domingo-Ferrer, Sánchez and Martínez, IEEE TKDE 27(11), 2015,
-    section 8.3, equation (5). Read with the difference of a value and the mean of its class, divided by the
-    range of the attribute, as the normalised Euclidean distance, over the quasi-identifiers only.
+    O(n d) time. Source: Soria-Comas, Domingo-Ferrer, Sánchez and Martínez, IEEE TKDE 27(11), 2015, section
+    8.3, equation (5). The paper's normalised Euclidean distance is read as the difference between a value and
+    the mean of its class, divided by the range of the attribute, over the quasi-identifiers only.
 
     Examples
     --------
@@ -162,27 +128,17 @@ def mse(points: ArrayLike, labels: ArrayLike, scale: Scale = "minmax") -> float:
 
     Parameters
     ----------
-    points : array_like of shape (n, d), float
-        Quasi-identifiers, one row a record; finite numbers.
-    labels : array_like of shape (n,), int
-        Class of each record, 0..m-1, no class empty.
-    scale : {'zscore', 'minmax', 'none'}
-        Scale on which distances between points are taken.
+        points, labels, scale See `duckanon.measures`.
 
     Returns
     -------
     float
         At least 0; with 'minmax' at most d / 4.
 
-    Raises
-    ------
-    PolicyError
-        If points, labels or scale are unusable.
-
     Notes
     -----
-    O(n d) time, deterministic. Domingo-Ferrer and Soria-Comas, "Steered microaggregation", 2017, section
-    VI-B; its figures take quasi-identifiers on the range 0 to 1, which is the default here.
+    O(n d) time. Source: Domingo-Ferrer and Soria-Comas, "Steered microaggregation", 2017, section VI-B. The
+    figures of the paper have quasi-identifiers on the range 0 to 1, which is the default here.
 
     Examples
     --------
@@ -199,27 +155,17 @@ def mae(points: ArrayLike, labels: ArrayLike, scale: Scale = "minmax") -> float:
 
     Parameters
     ----------
-    points : array_like of shape (n, d), float
-        Quasi-identifiers, one row a record; finite numbers.
-    labels : array_like of shape (n,), int
-        Class of each record, 0..m-1, no class empty.
-    scale : {'zscore', 'minmax', 'none'}
-        Scale on which distances between points are taken.
+        points, labels, scale See `duckanon.measures`.
 
     Returns
     -------
     float
         At least 0 and at most the square root of `mse`.
 
-    Raises
-    ------
-    PolicyError
-        If points, labels or scale are unusable.
-
     Notes
     -----
-    O(n d) time, deterministic. Source and scale as of `mse`. The error of a record is one distance over all
-    attributes together, not the mean of the errors in each.
+    O(n d) time. The error of a record is one distance over all attributes together, not the mean of the
+    errors in each attribute. Source and scale as of `mse`.
 
     Examples
     --------

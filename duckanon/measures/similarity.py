@@ -18,34 +18,23 @@ if TYPE_CHECKING:
 def similar_classes(
     labels: ArrayLike, sensitive: ArrayLike, paths: ArrayLike, level: int
 ) -> NDArray[np.bool_]:
-    """Tell which classes a similarity attack succeeds on: all their values lie below one node.
+    """Tell for which classes a similarity attack succeeds: all values of the class lie below one node.
 
     Parameters
     ----------
-    labels : array_like of shape (n,), int
-        Class of each record, 0..m-1, no class empty; n >= 1.
-    sensitive : array_like of shape (n,)
-        Sensitive values or their codes: numbers, dates or text. NaN is a value, and so is None.
-    paths : array_like of shape (values, H + 1), int
-        The tree node of each distinct sensitive value, ascending (NaN, then None last), on level 0 (itself)
-        to H (the root).
-    level : int
-        Level of the nodes, 0 (classes with a single value: the homogeneity attack) to H (every class).
+        labels, sensitive See `duckanon.measures`. paths : array_like of shape (v, H + 1), int The tree, as in
+        `duckanon.measures`. level : int Level of the nodes, from 0 (classes with one value: the homogeneity
+        attack) to H (every class).
 
     Returns
     -------
     ndarray of shape (m,), bool
         True where all records of a class share their node.
 
-    Raises
-    ------
-    PolicyError
-        If the labels or the values are unusable, the paths form no tree, or there is no such level.
-
     Notes
     -----
-    O(n log n) time. Li, Li and Venkatasubramanian, ICDE 2007, sections 3 and 6: the groups of semantically
-    close values are the nodes of a level.
+    O(n log n) time. Source: Li, Li and Venkatasubramanian, ICDE 2007, sections 3 and 6. The groups of
+    semantically close values of the paper are the nodes of a level here.
 
     Examples
     --------
@@ -55,7 +44,7 @@ def similar_classes(
     """
     classes = class_labels(labels)
     ranks = ranked(column(sensitive, len(classes)))
-    reference(ranks.counts, "hierarchical", paths)  # refuses what is no tree over the values
+    reference(ranks.counts, "hierarchical", paths)  # raises where the paths are no tree over the values
     tree, at = np.asarray(paths), whole_number("level", level, 0)
     if at >= tree.shape[1]:
         raise ValueError(f"level must be within 0..{tree.shape[1] - 1}, the levels of the paths, not {level}")
@@ -63,33 +52,17 @@ def similar_classes(
 
 
 def similarity_attack(labels: ArrayLike, sensitive: ArrayLike, paths: ArrayLike, level: int) -> int:
-    """Return the number of records whose sensitive group a similarity attack reveals.
+    """Return the number of records whose sensitive group a similarity attack reveals, 0 to n.
 
     Parameters
     ----------
-    labels : array_like of shape (n,), int
-        Class of each record, 0..m-1, no class empty; n >= 1.
-    sensitive : array_like of shape (n,)
-        Sensitive values or their codes: numbers, dates or text. NaN is a value, and so is None.
-    paths : array_like of shape (values, H + 1), int
-        As in `similar_classes`.
-    level : int
-        As in `similar_classes`.
-
-    Returns
-    -------
-    int
-        Records of the classes that fall wholly below one node, 0 to n.
-
-    Raises
-    ------
-    PolicyError
-        As `similar_classes`.
+    labels, sensitive, paths, level
+        As in `similar_classes`, which marks the classes of these records.
 
     Notes
     -----
-    O(n log n) time. Li, Li and Venkatasubramanian, ICDE 2007, section 6, who count 916 such records in one
-    entropy 2-diverse table of Adult.
+    O(n log n) time. Source: Li, Li and Venkatasubramanian, ICDE 2007, section 6, who count 916 such records
+    in an entropy 2-diverse table of Adult.
     """
     similar = similar_classes(labels, sensitive, paths, level)
     return int(np.bincount(class_labels(labels))[similar].sum())

@@ -1,4 +1,4 @@
-"""Measures of the sizes of classes, and of how far a class reaches along the order of a stream."""
+"""Measures of class sizes, and of the distance in a stream between records of a class."""
 
 from __future__ import annotations
 
@@ -29,18 +29,12 @@ def class_sizes(labels: ArrayLike) -> NDArray[np.int64]:
 
     Parameters
     ----------
-    labels : array_like of shape (n,), int
-        Class of each record, 0..m-1, no class empty; n >= 1.
+        labels See `duckanon.measures`.
 
     Returns
     -------
     ndarray of shape (m,), int64
         Sizes, at least 1. O(n).
-
-    Raises
-    ------
-    PolicyError
-        If the labels are unusable.
 
     Examples
     --------
@@ -51,69 +45,36 @@ def class_sizes(labels: ArrayLike) -> NDArray[np.int64]:
 
 
 def minimum_class_size(labels: ArrayLike) -> int:
-    """Return the size of the smallest class: the k of k-anonymity.
+    """Return the size of the smallest class: the k of k-anonymity. O(n).
 
     Parameters
     ----------
-    labels : array_like of shape (n,), int
-        Class of each record, 0..m-1, no class empty; n >= 1.
-
-    Returns
-    -------
-    int
-        At least 1. O(n).
-
-    Raises
-    ------
-    PolicyError
-        If the labels are unusable.
+        labels See `duckanon.measures`.
     """
     return int(class_sizes(labels).min())
 
 
 def maximum_class_size(labels: ArrayLike) -> int:
-    """Return the size of the largest class.
+    """Return the size of the largest class. O(n).
 
     Parameters
     ----------
-    labels : array_like of shape (n,), int
-        Class of each record, 0..m-1, no class empty; n >= 1.
-
-    Returns
-    -------
-    int
-        At least 1. O(n).
-
-    Raises
-    ------
-    PolicyError
-        If the labels are unusable.
+        labels See `duckanon.measures`.
     """
     return int(class_sizes(labels).max())
 
 
 def average_class_size(labels: ArrayLike) -> float:
-    """Return the number of records divided by the number of classes.
+    """Return the number of records divided by the number of classes. O(n).
 
     Parameters
     ----------
-    labels : array_like of shape (n,), int
-        Class of each record, 0..m-1, no class empty; n >= 1.
-
-    Returns
-    -------
-    float
-        At least 1. O(n).
-
-    Raises
-    ------
-    PolicyError
-        If the labels are unusable.
+        labels See `duckanon.measures`.
 
     Notes
     -----
-    The second measure of data quality of Li, Li and Venkatasubramanian, "t-Closeness", ICDE 2007, section 6,
-    and the average cluster size of Tables 1 to 3 of Soria-Comas et al., IEEE TKDE 27(11), 2015.
+    Source: the second measure of data quality of Li, Li and Venkatasubramanian, "t-Closeness", ICDE 2007,
+    section 6; the average cluster size of Tables 1 to 3 of Soria-Comas et al., IEEE TKDE 27(11), 2015.
     """
     sizes = class_sizes(labels)
     return int(sizes.sum()) / len(sizes)
@@ -121,56 +82,43 @@ def average_class_size(labels: ArrayLike) -> float:
 
 @policy_errors()
 def c_avg(labels: ArrayLike, k: int) -> float:
-    """Return the average class size in units of k: 1.0 for a partition into classes of exactly k.
+    """Return the average class size in units of k: 1.0 for a partition into classes of exactly k. O(n).
 
     Parameters
     ----------
-    labels : array_like of shape (n,), int
-        Class of each record, 0..m-1, no class empty; n >= 1.
-    k : int
-        Smallest class size that was asked for, at least 1.
+        labels See `duckanon.measures`. k : int Smallest class size of the policy, at least 1.
 
     Returns
     -------
     float
-        Above 0; below 1 only where a class misses k. O(n).
-
-    Raises
-    ------
-    PolicyError
-        If the labels or k are unusable.
+        Above 0; below 1 only where a class has fewer than k records.
 
     Notes
     -----
-    LeFevre, DeWitt and Ramakrishnan, "Mondrian multidimensional k-anonymity", ICDE 2006: C_avg.
+    Source: LeFevre, DeWitt and Ramakrishnan, "Mondrian multidimensional k-anonymity", ICDE 2006: C_avg.
     """
     return average_class_size(labels) / whole_number("k", k, 1)
 
 
 @policy_errors()
 def minimal_average_group_size(partitions: Sequence[ArrayLike]) -> float:
-    """Return the least average class size of several partitions of the same records.
+    """Return the least `average_class_size` of several partitions of the same records.
 
     Parameters
     ----------
     partitions : sequence of array_like of shape (n,), int
-        The labels of each partition, at least one.
+        The labels of each partition, at least one partition. O(n) for each.
 
     Returns
     -------
     float
-        At least 1; for one partition its `average_class_size`. O(n) for each.
-
-    Raises
-    ------
-    PolicyError
-        If there is no partition, or the labels of one are unusable or of another length.
+        At least 1.
 
     Notes
     -----
-    Li, Li and Venkatasubramanian, ICDE 2007, section 6, compare privacy measures by the "minimal average
-    group size" (Figure 4b) and define it as the average size of the classes. Read so: their search yields
-    several minimal tables for a measure, and the best of them counts.
+    Source: Li, Li and Venkatasubramanian, ICDE 2007, section 6 and Figure 4b, who compare privacy measures by
+    the "minimal average group size" and define it as the average size of the classes. Their search yields
+    several minimal tables for a measure. The least size among these tables is taken here.
     """
     if len(partitions) == 0:
         raise ValueError("there is no partition: give the labels of at least one")
@@ -187,24 +135,19 @@ def discernibility(labels: ArrayLike, suppressed: int = 0) -> int:
 
     Parameters
     ----------
-    labels : array_like of shape (n,), int
-        Class of each released record, 0..m-1, no class empty; n >= 1.
+    labels
+        Of the released records, see `duckanon.measures`.
     suppressed : int
-        Records that were left out, each with a penalty of n + suppressed.
+        Records that were left out, at least 0.
 
     Returns
     -------
     int
-        The sum of the squared class sizes and of the penalties of the suppressed records, exact. O(n).
-
-    Raises
-    ------
-    PolicyError
-        If the labels are unusable or suppressed is below 0.
+        The sum of the squared class sizes, and n + suppressed for each suppressed record; exact. O(n).
 
     Notes
     -----
-    Bayardo and Agrawal, "Data privacy through optimal k-anonymization", ICDE 2005, as in Li, Li and
+    Source: Bayardo and Agrawal, "Data privacy through optimal k-anonymization", ICDE 2005, as in Li, Li and
     Venkatasubramanian, ICDE 2007, section 6.
 
     Examples
@@ -224,33 +167,30 @@ def position_differences(
 
     Parameters
     ----------
-    labels : array_like of shape (n,), int
-        Class of each record, 0..m-1, in the order of formation, no class empty; n >= 1.
+    labels
+        See `duckanon.measures`; classes are numbered in the order of formation.
     positions : array_like of shape (n,), float, optional
-        Position of each record in the input stream; by default 0..n-1.
+        Position of each record in the input stream, finite; by default 0..n-1.
     between : {'ends', 'pairs', 'output'}
-        'ends': the last and the first record of a class, averaged over the classes. 'pairs': any two records
-        of a class, averaged over all such pairs. 'output': the place of a record among all input positions
-        and its place in the output, where the classes follow one another and a class keeps the order of the
-        input; averaged over the records.
+        'ends': between the last and the first record of a class, averaged over the classes. 'pairs': between
+        any two records of a class, averaged over all such pairs. 'output': between the rank of a record among
+        all input positions and its place in the output, averaged over the records. In the output the classes
+        follow one another, each in the order of the input.
 
     Returns
     -------
     PositionDifferences
         For classes of k neighbours 'ends' gives k - 1 and 'output' gives 0.
 
-    Raises
-    ------
-    PolicyError
-        If the labels, the positions (NaN, infinity) or `between` are unusable.
-
     Notes
     -----
-    O(n log n) time, deterministic; equal positions count in the order of the records. Domingo-Ferrer and
-    Soria-Comas, "Steered microaggregation", 2017, section VI-B: maximum and average within-cluster tuple
-    position differences. Its text speaks of the two most distant tuples of a cluster, 'ends' (section V,
-    after Proposition 2). The averages that it prints, 25 and 0.7 for k = 10, are below what ten different
-    positions allow there (9) and between pairs (11/3), and fit the amount of reordering, 'output'.
+    O(n log n) time. Equal positions count in the order of the records.
+
+    Source: Domingo-Ferrer and Soria-Comas, "Steered microaggregation", 2017, section VI-B: maximum and
+    average within-cluster tuple position differences. The text of the paper speaks of the two most
+    distant tuples of a cluster, which is 'ends' (section V, after Proposition 2). Its printed averages,
+    25 and 0.7 for k = 10, are below the least average of ten different positions: 9 for 'ends', 11/3 for
+    'pairs'. They fit the amount of reordering, 'output'.
 
     Examples
     --------

@@ -1,4 +1,10 @@
-"""(n, t)-closeness: a class may differ from the table if it is close to a large group that contains it."""
+"""(n, t)-closeness: a class may differ from the table if it is close to a large group that contains it.
+
+Li, Li and Venkatasubramanian, "Closeness: a new privacy measure for data publishing", IEEE TKDE 22(7), 2010:
+a class is (n, t)-close if some natural superset of the class has at least n records and a distribution within
+t. The natural supersets here are the class, the groups given by the caller, and the whole table. No other
+union of classes counts, since such a union could be picked for its sensitive values.
+"""
 
 from __future__ import annotations
 
@@ -19,28 +25,17 @@ if TYPE_CHECKING:
 
 
 LARGEST_SUM = 2**63
-"""Sums below this one are whole numbers of 64 bits; greater ones are floats."""
+"""Sums below this number are whole numbers of 64 bits; greater sums are floats."""
 
 
 class _Records(NamedTuple):
-    """What does not depend on the grouping.
+    """The records in the orders that no grouping changes."""
 
-    Attributes
-    ----------
-    labels, position : ndarray of shape (n,), int64
-        Class of each record, and the position of its value in the reference.
-    sizes : ndarray of shape (m,), int64
-        Records of each class.
-    ascending : ndarray of shape (n,), int64
-        All records by position.
-    small : ndarray of shape (s,), int64
-        The records of the classes to be judged, class by class and there by position.
-    """
-
-    labels: NDArray[np.int64]
-    position: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-    ascending: NDArray[np.int64]
+    labels: NDArray[np.int64]  # (n,) class of each record
+    position: NDArray[np.int64]  # (n,) position of its value in the reference
+    sizes: NDArray[np.int64]  # (m,) records of each class
+    ascending: NDArray[np.int64]  # (n,) all records by position
+    # (s,) records of the judged classes: class by class, and within a class by position
     small: NDArray[np.int64]
 
 
@@ -58,26 +53,20 @@ def nt_closeness(
 
     Parameters
     ----------
-    labels : array_like of shape (N,), int
-        Class of each record, 0..m-1, no class empty; N >= 1.
-    sensitive : array_like of shape (N,)
-        Sensitive values or their codes: numbers, dates or text. NaN is a value, and so is None.
+    labels, sensitive, distance, paths
+        See `duckanon.measures`; N records.
     n : int
         Least number of records of a natural superset, at least 1.
     groups : array_like of shape (N,) or (N, g), int, optional
         Natural supersets, in up to g groupings of the records: the number of the group of each record. Every
-        group is a union of classes. `nested_groups` makes them from quasi-identifiers; other sources are
-        the classes of a coarser generalization.
-    distance : {'ordered', 'equal', 'hierarchical'}
-        Ground distance of the EMD, on the values of the whole table, as in `emd`.
-    paths : array_like, optional
-        For 'hierarchical' only, as in `emd`.
+        group is a union of classes. `nested_groups` makes groups from quasi-identifiers; the classes of a
+        coarser generalization are groups as well.
 
     Returns
     -------
     ndarray of shape (m,), float64
-        The least EMD between the class and a superset of at least n records; 0.0 for a class that has n
-        records itself; infinity where not even the table has. The partition is (n, t)-close if the greatest
+        The least EMD between the class and a superset of at least n records. 0.0 for a class of n records or
+        more; infinity where the table has fewer than n. The partition is (n, t)-close if the greatest entry
         is at most t.
 
     Raises
@@ -88,11 +77,10 @@ def nt_closeness(
     Notes
     -----
     O(g N log N) time, or O(g N (H + log N)) for a tree; exact but for the last rounding while 4 n N^2 < 2^63.
-    Li, Li and Venkatasubramanian, "Closeness: a new privacy measure for data publishing", IEEE TKDE 22(7),
-    2010: a class is (n, t)-close if some natural superset of it has at least n records and a distribution
-    within t. Read so: natural supersets are the class itself, the groups given, and the whole table. Any
-    other union of classes is none: one could be picked for its sensitive values. About 0.5 s of CPU time for
-    each grouping of 1,000,000 records.
+    About 0.5 s of CPU time for each grouping of 1,000,000 records.
+
+    Source: Li, Li and Venkatasubramanian, IEEE TKDE 22(7), 2010; its reading stands at the top of the
+    module.
 
     Examples
     --------
@@ -121,31 +109,22 @@ def nested_groups(points: ArrayLike, labels: ArrayLike, n: int, scale: Scale = "
 
     Parameters
     ----------
-    points : array_like of shape (N, d), float
-        Quasi-identifiers, one row a record; finite numbers.
-    labels : array_like of shape (N,), int
-        Class of each record, 0..m-1, no class empty.
+    points, labels, scale
+        See `duckanon.measures`; N records.
     n : int
-        Least number of records: groupings without a group of this size are left out; at least 1.
-    scale : {'zscore', 'minmax', 'none'}
-        Scale on which distances between points are taken.
+        Least number of records, at least 1. A grouping without a group of n records is left out.
 
     Returns
     -------
     ndarray of shape (N, g), int64
         Group of each record, from the finest grouping to the whole table in the last column; g <= 1 + log2 m.
 
-    Raises
-    ------
-    PolicyError
-        If points, labels, n or scale are unusable.
-
     Notes
     -----
-    O(m d log^2 m + N (d + g)) time, deterministic. The classes are halved again and again at the median of
-    their means in the widest coordinate, as Mondrian splits a table (LeFevre, DeWitt and Ramakrishnan, ICDE
-    2006) and as the kd order does here; every node of this tree is a group. So the supersets of a class are
-    its ancestors, as in a top-down anonymization.
+    O(m d log^2 m + N (d + g)) time. The classes are halved again and again at the median of their means in
+    the widest coordinate. Mondrian splits a table so (LeFevre, DeWitt and Ramakrishnan, ICDE 2006), and so
+    does the kd order here. Every node of this tree is a group, so the supersets of a class are its ancestors,
+    as in a top-down anonymization.
 
     Examples
     --------
@@ -200,9 +179,8 @@ def _records(labels: NDArray[np.int64], position: NDArray[np.int64], least: int)
 def _path(records: _Records, group: NDArray[np.int64], known: Reference) -> NDArray[np.float64]:
     """Return the EMD of each judged class from its group on a path.
 
-    The two distributions are coupled in order: the j-th of the s records of a class faces the j-th of s equal
-    parts of its group. In units of 1 / s records, group record i covers s i to s (i + 1). The record itself
-    stands in the group: before it no position is greater, after it none is less, so the sign turns there.
+    The two distributions are coupled in order: the j-th of the s records of a class faces the j-th of s
+    equal parts of its group. In units of 1 / s records, group record i covers s i to s (i + 1).
     """
     order = records.ascending[np.argsort(group[records.ascending], kind="stable")]
     total = np.bincount(group)
@@ -211,14 +189,14 @@ def _path(records: _Records, group: NDArray[np.int64], known: Reference) -> NDAr
     place[order] = np.arange(len(order))
     small, superset = records.small, group[records.small]
     judged, sizes, starts = _judged(records)
-    # Whole numbers where the largest sum fits, for the difference of two of them is small.
+    # Whole numbers where the largest sum fits: a small difference of two large sums stays exact.
     fits = 4 * int(sizes.max()) * int(total.max()) * len(known.counts) < LARGEST_SUM
     number = np.int64 if fits else np.float64
     until = np.append(0, np.cumsum(records.position[order])).astype(number)
     rank, s, whole = records.position[small].astype(number), sizes[judged], total[superset]
 
     def summed(at: NDArray[np.int64]) -> NDArray[np.number]:
-        """Return the sum of the positions from the begin of the group up to a place in units of 1 / s."""
+        """Return the sum of the positions from the begin of the group to a place, in units of 1 / s."""
         full = begin[superset] + at // s
         last = np.minimum(full, len(order) - 1)
         part = (at % s).astype(number) * records.position[order[last]]
@@ -226,6 +204,8 @@ def _path(records: _Records, group: NDArray[np.int64], known: Reference) -> NDAr
 
     low = whole * (np.arange(len(small)) - starts[judged])
     high = low + whole
+    # The record itself stands in the group: no earlier position is greater, no later position is less. So the
+    # sign of the difference turns at its place.
     turn = np.clip(s * (place[small] - begin[superset]), low, high)
     area = rank * (2 * turn - low - high) + summed(low) + summed(high) - 2 * summed(turn)
     size, other = sizes.astype(np.float64), total[superset[starts]].astype(np.float64)
@@ -233,7 +213,7 @@ def _path(records: _Records, group: NDArray[np.int64], known: Reference) -> NDAr
 
 
 def _tree(records: _Records, group: NDArray[np.int64], known: Reference) -> NDArray[np.float64]:
-    """Return the EMD of each judged class from its group on a tree: the edges above every node of a level."""
+    """Return the EMD of each judged class from its group on a tree, summed over the edges of every level."""
     m, total = len(known.counts), np.bincount(group)
     _, sizes, starts = _judged(records)
     superset = group[records.small[starts]]
@@ -254,6 +234,6 @@ def _tree(records: _Records, group: NDArray[np.int64], known: Reference) -> NDAr
 
 
 def _judged(records: _Records) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return, of the judged classes: which one each record is in, their sizes, and where each begins."""
+    """Return the judged class of each record, the sizes of the judged classes, and where each begins."""
     _, starts, judged = np.unique(records.labels[records.small], return_index=True, return_inverse=True)
     return judged, np.diff(np.append(starts, len(records.small))), starts

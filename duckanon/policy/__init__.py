@@ -1,1 +1,1 @@
-"""What a release must keep: roles of columns, thresholds, and how both meet the columns of a source."""
+"""Roles of columns and thresholds of a release, and how a policy is bound to the columns of its source."""

@@ -1,4 +1,4 @@
-"""What an audit asks: the thresholds of a table, and how those of a policy fit its columns."""
+"""The thresholds that an audit checks, and how they fit the columns of a table."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 THRESHOLD_OPTIONS = ("k", "t", "l", "l_diversity", "c")
-"""Options by which an audit of an anonymized view can replace the thresholds of its policy."""
+"""Options of AUDIT that replace thresholds of the policy of an anonymized view."""
 
 ROLES = ("quasi_identifiers", "sensitive", "identifiers", "insensitive")
 """Options that give columns a role."""
 
 HierarchyRows = Hierarchy | Mapping[Any, Any] | Iterable[Iterable[Any]]
-"""What a hierarchy may be given as: `Hierarchy`, or labels by leaf, or rows."""
+"""Types that a user may give as a hierarchy: a `Hierarchy`, labels by leaf, or rows."""
 
 P = ParamSpec("P")
 S = TypeVar("S")
 
 
 def known_options(init: Callable[Concatenate[S, P], None]) -> Callable[Concatenate[S, P], None]:
-    """Make an unknown keyword, or one left out, an error of ours: Python's names no other spelling."""
+    """Raise a PolicyError, with the nearest name, for an unknown keyword of `init`, or for a missing one."""
     parameters = dict(list(signature(init).parameters.items())[1:])
     required = [name for name, one in parameters.items() if one.default is one.empty]
 
@@ -48,7 +48,7 @@ def known_options(init: Callable[Concatenate[S, P], None]) -> Callable[Concatena
 
 
 class Asking(Protocol):
-    """What both kinds of policy ask of quasi-identifiers and sensitive columns."""
+    """The options that `Policy` and `AuditPolicy` share."""
 
     @property
     def quasi_identifiers(self) -> tuple[str, ...]: ...  # noqa: D102 - as in AuditPolicy
@@ -70,24 +70,25 @@ class Asking(Protocol):
 
 @dataclass(frozen=True, init=False)
 class AuditPolicy:
-    """What an audit of any table looks at and asks for.
+    """Columns and thresholds of an audit of any table.
 
     Parameters
     ----------
     quasi_identifiers : str or iterable of str
         Columns that make the equivalence classes, at least one.
     sensitive : str or iterable of str
-        Columns of which l-diversity and t-closeness speak.
+        Columns that l-diversity and t-closeness protect.
     k, t, l, l_diversity, c, distance, hierarchies
-        As in `Policy`, all optional: what has no threshold is reported and not judged.
+        As in `Policy`, all optional. A measure without a threshold is reported and not judged.
     suppressed : str, optional
-        Mark of other tools: records all of whose quasi-identifiers are this text are left out and counted.
-        ``'NULL'`` means those that have none, too.
+        Text by which another tool marks a suppressed record. Records with this text in every
+        quasi-identifier are counted and left out. ``'NULL'`` also means records whose quasi-identifiers are
+        all NULL.
 
     Raises
     ------
     PolicyError
-        A value is wrong, or two do not fit together.
+        A value is wrong, or two values do not fit together.
     """
 
     quasi_identifiers: tuple[str, ...]
@@ -123,17 +124,12 @@ class AuditPolicy:
         check_sensitive(self)
 
     def override(self, **thresholds: Any) -> AuditPolicy:
-        """Return this policy with other thresholds.
+        """Return this policy with other thresholds, and with the same roles, distances and hierarchies.
 
         Parameters
         ----------
         **thresholds : object
             Some of `THRESHOLD_OPTIONS`. An l_diversity other than 'recursive' drops c.
-
-        Returns
-        -------
-        AuditPolicy
-            Roles, distances and hierarchies are kept.
         """
         if thresholds.get("l_diversity", "recursive") != "recursive":
             thresholds.setdefault("c", None)
@@ -145,11 +141,9 @@ AUDIT_OPTIONS = tuple(field.name for field in fields(AuditPolicy))
 
 
 def audited(options: Mapping[str, Any]) -> AuditPolicy:
-    """What an audit of a release checks, of the options of its policy, checked or not; others do not count.
-
-    Its hierarchies are those of sensitive columns; where quasi-identifiers are not recoded, the number of the
-    class tells the classes. The l of ``release = 'anatomy'`` is asked as `share_of` says.
-    """
+    """Return the options of a release policy, checked or not, that an audit of the release checks."""
+    # Hierarchies of quasi-identifiers are left out. Where quasi-identifiers are not recoded, the column with
+    # the number of the class makes the classes. The l of `release = 'anatomy'` is replaced by `share_of`.
     asked = {name: value for name, value in options.items() if name in AUDIT_OPTIONS}
     sensitive = {fold(column) for column in checked("sensitive", asked.get("sensitive", ()))}
     trees = checked("hierarchies", asked.get("hierarchies"))
@@ -162,12 +156,10 @@ def audited(options: Mapping[str, Any]) -> AuditPolicy:
 
 
 def share_of(l: int) -> dict[str, Any]:  # noqa: E741 - as above
-    """Thresholds that no class keeps of which one value has more than 1 / l of the records: the l of Anatomy.
-
-    Recursive l-diversity with l = 1 asks that r_1 < c s, for the records r_1 of the most frequent value and s
-    of the class. c, in steps of 10^-12, is the least above 1 / l, which leaves no room between r_1 <= s / l
-    and r_1 < c s as long as l s is at most 10^12. Xiao and Tao, VLDB 2006, definition 2.
-    """
+    """Thresholds that a class violates if one value has more than 1 / l of its records: the l of Anatomy."""
+    # Recursive l-diversity with l = 1 asks for r_1 < c s: r_1 records have the most frequent value, s records
+    # are in the class. c is the least multiple of 10^-12 above 1 / l. No integer r_1 lies between s / l and c
+    # s as long as l s is at most 10^12. Source: Xiao and Tao, VLDB 2006, definition 2.
     steps = 10**12 // l + 1
     return {"l": 1, "l_diversity": "recursive", "c": Decimal(steps).scaleb(-12)}
 
@@ -179,7 +171,7 @@ def store(policy: Asking, given: Mapping[str, Any]) -> None:
 
 
 def check_roles(policy: Asking, roles: Sequence[str]) -> None:
-    """Raise unless there is a quasi-identifier and no column has two roles; each is checked already."""
+    """Raise unless there is a quasi-identifier and every column, which is checked already, has one role."""
     if not policy.quasi_identifiers:
         raise PolicyError("quasi_identifiers is empty: name at least one column, as in (age, zip)")
     role_of: dict[str, str] = {}
@@ -192,7 +184,7 @@ def check_roles(policy: Asking, roles: Sequence[str]) -> None:
 
 
 def check_sensitive(policy: Asking) -> None:
-    """Raise unless thresholds, distances and hierarchies, each checked already, fit the sensitive columns."""
+    """Raise unless the checked thresholds, distances and hierarchies fit the sensitive columns."""
     both = (*policy.quasi_identifiers, *policy.sensitive)
     check_columns("hierarchies", policy.hierarchies, "quasi_identifiers or sensitive", both)
     for option in ("t", "l", "distance"):
@@ -206,7 +198,7 @@ def check_sensitive(policy: Asking) -> None:
 
 
 def check_columns(option: str, named: Mapping[str, object], role: str, columns: Sequence[str]) -> None:
-    """Raise unless an option has values for columns of one role only, with the first that has another."""
+    """Raise if an option names a column of another role; the message names the first such column."""
     known = {fold(column) for column in columns}
     for column in named:
         if fold(column) not in known:

@@ -1,4 +1,4 @@
-"""A policy meets the columns of its source: the role, kind and rules of every column."""
+"""Bind a policy to the columns of its source: role, kind and recode rule of every column."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _INSTEAD = {
     '"NULL"': "CAST it to the type that it should have",
 }
 _LARGEST_STEP = 28
-"""Power of ten beyond which twice a step times the records of a class leaves 128 bits."""
+"""Largest power of ten for which 2 x step x records of a class fits into 128 bits."""
 
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _ARRAY_IN_TUPLE = re.compile(r"\bTUPLE\(.*\[\d+\].*\)")
@@ -49,8 +49,8 @@ class Role(Enum):
     """What the release does with a column."""
 
     IDENTIFIER = "identifier"
-    SUBJECT = "subject"  # whose a record is, of whatever columns tell it; never released as such
-    CLASS = "class"  # the number of the class, where quasi-identifiers do not tell it
+    SUBJECT = "subject"  # identifies the person of a record; never released in this role
+    CLASS = "class"  # number of the class, where the quasi-identifiers are not recoded
     QUASI_IDENTIFIER = "quasi_identifier"
     SENSITIVE = "sensitive"
     INSENSITIVE = "insensitive"
@@ -66,7 +66,7 @@ _ROLE_OF_OPTION = {
 
 @dataclass(frozen=True)
 class Attribute:
-    """A column of the source and all that a policy says of it."""
+    """A column of the source with everything that the policy says about it."""
 
     name: str  # as the source spells it
     role: Role
@@ -75,23 +75,21 @@ class Attribute:
     recode: Recode | AsItIs | None = None  # of a quasi-identifier: see `recodes.rule_of`
     weight: float = 1.0  # of a quasi-identifier: factor of its squared distance, above 0
     distance: Distance | None = None  # of a sensitive column
-    digits: int | None = None  # of a quasi-identifier: to which its means are rounded, if asked
-    hierarchy: Hierarchy | None = None  # of a quasi-identifier, or a sensitive column of such a distance
-    t: Decimal | None = None  # threshold of a sensitive column, as l is
+    digits: int | None = None  # of a quasi-identifier: digits of its released means, if asked
+    hierarchy: Hierarchy | None = None  # of a quasi-identifier, or for hierarchical distance
+    t: Decimal | None = None  # threshold of a sensitive column
     l: Decimal | None = None  # noqa: E741 - l-diversity has this name everywhere
 
     @property
     def has_total(self) -> bool:
-        """Whether it is released by a mean that says what its records have together: a date has no zero."""
+        """Whether its released mean times the records gives a total; a date has no zero, so no total."""
         return self.recode == "mean" and self.kind in {"integer", "decimal", "float"}
 
 
 def bind(policy: Policy, columns: Sequence[tuple[str, str]]) -> tuple[Attribute, ...]:
-    """Attributes of all columns of a source, names with types, in its order.
-
-    A PolicyError where a column has no role, does not exist or stands twice, or its type does not suit its
-    role.
-    """
+    """Attributes of all columns of a source, given as names with types in source order."""
+    # A PolicyError if a column has no role, does not exist or stands twice, or its type does not suit its
+    # role.
     types = _types(columns)
     roles = {
         fold(column): _ROLE_OF_OPTION[option]
@@ -99,7 +97,7 @@ def bind(policy: Policy, columns: Sequence[tuple[str, str]]) -> tuple[Attribute,
         if getattr(policy, option) != "*"
         for column in _as_spelled(option, getattr(policy, option), types)
     }
-    # Who a subject is, is dropped where nothing else is said of the column.
+    # A subject column without another role is dropped from the release.
     roles = {fold(name): Role.IDENTIFIER for name in subject_of(policy, columns)} | roles
     if policy.insensitive == "*":
         roles = {fold(name): Role.INSENSITIVE for name in types} | roles
@@ -120,7 +118,7 @@ def bind(policy: Policy, columns: Sequence[tuple[str, str]]) -> tuple[Attribute,
 
 
 def _check_added(policy: Policy, types: ByColumn[str], roles: Mapping[str, Role]) -> None:
-    """Raise where a column of the source has the name of one that the release adds beside it."""
+    """Raise if a source column has the name of a column that the release adds."""
     beside = {CLASS: types, RECORDS: [name for name in types if roles.get(fold(name)) is Role.SENSITIVE]}
     for name in {"table": (), "swap": (CLASS,), "anatomy": (CLASS, RECORDS)}[policy.release]:
         if fold(name) in {fold(other) for other in beside[name]}:
@@ -131,15 +129,13 @@ def _check_added(policy: Policy, types: ByColumn[str], roles: Mapping[str, Role]
 
 
 def subject_of(policy: Policy, columns: Sequence[tuple[str, str]]) -> list[str]:
-    """Columns that tell whose a record is, as the source spells them."""
+    """Columns that identify the person of a record, as the source spells them."""
     return _as_spelled("subject", policy.subject, _types(columns))
 
 
 def bind_audit(policy: AuditPolicy, columns: Sequence[tuple[str, str]]) -> tuple[Attribute, ...]:
-    """Attributes of what an audit looks at: quasi-identifiers, of any type, then sensitive columns.
-
-    A PolicyError where a column does not exist or stands twice.
-    """
+    """Attributes of the audited columns: quasi-identifiers of any type, then sensitive columns."""
+    # A PolicyError if a column does not exist or stands twice.
     types = _types(columns)
     quasi = _as_spelled("quasi_identifiers", policy.quasi_identifiers, types)
     sensitive = _as_spelled("sensitive", policy.sensitive, types)
@@ -150,7 +146,7 @@ def bind_audit(policy: AuditPolicy, columns: Sequence[tuple[str, str]]) -> tuple
 
 
 def _types(columns: Sequence[tuple[str, str]]) -> ByColumn[str]:
-    """Return types by column, or an error if two columns have one name."""
+    """Return types by column; raise if two columns have one name."""
     seen: set[str] = set()
     for name, _ in columns:
         if fold(name) in seen:
@@ -173,10 +169,8 @@ def _as_spelled(option: str, columns: Iterable[str], types: ByColumn[str]) -> li
 
 
 def _parted(name: str, columns: Sequence[str]) -> str:
-    """Hint where the name is a part of that of a column which has a comma in it, and stood without quotes.
-
-    Of an only column `columns_listed` tells that the file was read with a wrong delimiter.
-    """
+    """Hint that an unknown name is a part of a column name with a comma, which was written without quotes."""
+    # For a table of one column, `columns_listed` says that the file was read with a wrong delimiter.
     for column in columns if len(columns) > 1 else ():
         if fold(name) in (fold(part.strip()) for part in column.split(",")):
             return f"; {column!r} is one name in double quotes."
@@ -213,7 +207,7 @@ def _attribute(policy: Policy, name: str, role: Role, type_text: str) -> Attribu
 
 
 def _variant_in_union(type_text: str) -> bool:
-    """Tell whether a VARIANT is inside the parentheses of a UNION; quoted names are taken out before."""
+    """Tell whether a VARIANT is inside the parentheses of a UNION; quoted names are removed first."""
     for union in _UNION.finditer(type_text):
         depth, inside = 1, union.end()
         for end in range(inside, len(type_text)):
@@ -267,7 +261,7 @@ def _quasi(policy: Policy, name: str, type_text: str) -> Attribute:
 
 
 def _digits(policy: Policy, name: str, type_text: str, recode: Recode | AsItIs) -> int | None:
-    """Return the digits that are asked of the means of a column; an error where it is named and has none."""
+    """Return the digits asked for the means of a column; raise if the column is named and has no mean."""
     kind = kind_of(type_text)
     rounded = recodes.rule_of(recode).rounds and kind in {"integer", "decimal", "float"}
     if isinstance(policy.digits, Mapping) and name in policy.digits and not rounded:
@@ -293,7 +287,7 @@ def _recode(policy: Policy, name: str, kind: Kind) -> Recode | AsItIs:
     if by_label(policy, name):
         return "hierarchy"
     if policy.method == "full_domain":
-        # A class of it has one value in a column without a hierarchy.
+        # Within a class, a column without a hierarchy has one value.
         return "mode"
     return policy.recode.get(name, recodes.default(kind, name))
 
@@ -321,7 +315,7 @@ def _sensitive(policy: AuditPolicy, name: str, type_text: str) -> Attribute:
 
 
 def _of(value: V | ByColumn[V] | None, name: str) -> V | None:
-    """Return the value of one column: of a single value for all columns, or of a value by column."""
+    """Return the value of one column, from a value by column or from one value for all columns."""
     return value.get(name) if isinstance(value, Mapping) else value
 
 

@@ -1,4 +1,4 @@
-"""Checks of single options: what a user gives becomes the one form that a policy keeps, or an error."""
+"""Checks of single options: return a value from a user in the one form that a policy keeps, or raise."""
 
 from __future__ import annotations
 
@@ -23,36 +23,32 @@ Objective = Literal["loss", "discernibility", "c_avg", "precision"]
 Release = Literal["table", "anatomy", "swap"]
 Intersection = Literal["error", "warn"]
 Mode = Literal["full", "append"]
-"""What REFRESH makes: all classes anew, or classes of the new records beside those that are published."""
+"""Modes of REFRESH: all classes are made again, or new records get new classes beside the published ones."""
 
 Formulas = Literal["keep", "escape"]
-"""What EXPORT does with the cells of a CSV that a spreadsheet takes for formulas."""
+"""How EXPORT treats CSV cells that a spreadsheet reads as formulas."""
 
 Number = int | float | str | Decimal
-"""A float counts as the decimal that it is written as."""
+"""Type of a number from a user. A float counts as its shortest decimal text."""
 
 Columns = str | Iterable[str]
-"""One column or several."""
+"""Type of an option that names one column or several."""
 
 Hierarchy = str | tuple[tuple[str, ...], ...]
-"""A table or file, or its rows: a leaf, then the labels above it up to the root."""
+"""Name of a table or file, or its rows: a leaf, then its labels up to the root."""
 
 STEP = Decimal("1e-12")
-"""Finest difference in t and c that the audits see: they compare DECIMAL(18, 12)."""
+"""Smallest difference in t and c that the audits distinguish: they compare DECIMAL(18, 12)."""
 
 _LIMIT = 18
 _MAX_THRESHOLD = 999_999
-"""Largest threshold that metadata keep, as DECIMAL(18, 12)."""
+"""Largest threshold that DECIMAL(18, 12), the type in the metadata, can hold."""
 
 V = TypeVar("V")
 
 
 def checked(option: str, value: Any) -> Any:
-    """Value of an option, by lower-case name, in the form that a `duckanon.Policy` keeps.
-
-    A PolicyError where what a user gave, in SQL, TOML, Python or on the command line, is of a wrong type or
-    range.
-    """
+    """Value of an option, by lower-case name, in the form that a `Policy` keeps; a PolicyError if wrong."""
     return _CHECKS[option](option, value)
 
 
@@ -119,7 +115,7 @@ def _kept(option: str, threshold: int) -> int:
 
 
 def _digits(option: str, value: Any) -> int:
-    # The command line gives a number of any kind.
+    # A number from the command line may be a Decimal or a float.
     if isinstance(value, Decimal) and value.is_finite() and value == value.to_integral_value():
         value = int(value)
     digits = _integer(option, value)
@@ -141,20 +137,8 @@ def _number(option: str, value: Any) -> Decimal:
 
 
 def decimal(value: Any) -> Decimal | None:
-    """Number of a threshold, from text or a number of any library; whoever calls says where it stood.
+    """Decimal of text or of a number of any library, a float by its shortest text; None if it is no number.
 
-    Parameters
-    ----------
-    value : object
-        What a user gave, in SQL, TOML, Python or on the command line.
-
-    Returns
-    -------
-    Decimal or None
-        The decimal that is written, of a float the shortest one that means it; None for what is no number.
-
-    Examples
-    --------
     >>> decimal("0.150"), decimal(0.15), decimal(1), decimal("much"), decimal(True)
     (Decimal('0.150'), Decimal('0.15'), Decimal('1'), None, None)
     """
@@ -170,7 +154,7 @@ def decimal(value: Any) -> Decimal | None:
 
 
 def _index(value: Any) -> int | None:
-    """Return an integer of any library, None for anything else; true and false are no integers."""
+    """Return an integer of any library; None for anything else, also for true and false."""
     try:
         return None if isinstance(value, bool) else index(value)
     except TypeError:
@@ -178,7 +162,7 @@ def _index(value: Any) -> int | None:
 
 
 def _stepped(number: Decimal) -> Decimal:
-    """Return a threshold cut off after 12 decimals, which is the stricter side of both t and c."""
+    """Return a threshold cut off after 12 decimals: the stricter side for t and for c."""
     exponent = number.as_tuple().exponent
     return number.quantize(STEP, ROUND_FLOOR) if isinstance(exponent, int) and exponent < -12 else number
 
@@ -208,13 +192,13 @@ def _per_cent(option: str, value: Any) -> Decimal:
     number = _number(option, value)
     if not 0 < number <= _MAX_THRESHOLD:
         raise PolicyError(f"{option} = {_shown(value)}: use per cent, above 0 and below a million, as in 10")
-    # As many decimals as metadata keep; more is the stricter side.
+    # Rounded up to the decimals that metadata keep: a larger p is stricter.
     exponent = number.as_tuple().exponent
     return number.quantize(STEP, ROUND_CEILING) if isinstance(exponent, int) and exponent < -12 else number
 
 
 def _above_zero(advice: str) -> Callable[[str, Any], float]:
-    """Return the check of an option that is a number above 0; its error says to use what is advised."""
+    """Return the check of a number above 0; its error ends in `advice`."""
 
     def check(option: str, value: Any) -> float:
         number = float(_number(option, value))
@@ -248,7 +232,7 @@ def _text(option: str, value: Any) -> str:
 
 
 def _word(known: tuple[str, ...]) -> Callable[[str, Any], str]:
-    """Return the check of an option that is one of some words."""
+    """Return the check of an option that is one of the known words."""
 
     def check(option: str, value: Any) -> str:
         word = fold(value) if isinstance(value, str) else ""
@@ -289,7 +273,7 @@ def _hierarchy(option: str, value: Any) -> Hierarchy:
 
 
 def _rows_of_frame(option: str, value: Any) -> Any:
-    """Return the rows of a table of pandas, polars or Arrow, and anything else as it is."""
+    """Return the rows of a table of pandas, polars or Arrow; return any other value unchanged."""
     if hasattr(value, "itertuples"):
         named = [str(name) for name in value.index.names if name is not None]
         if named:
@@ -299,13 +283,13 @@ def _rows_of_frame(option: str, value: Any) -> Any:
             )
         rows = value.itertuples(index=False, name=None)
     elif hasattr(value, "__arrow_c_stream__") and hasattr(value, "columns"):
-        # Not loaded before: a policy without frames needs none of it.
+        # Imported here because a policy without frames needs no Arrow.
         import pyarrow as pa
 
         rows = zip(*(column.to_pylist() for column in pa.table(value).columns), strict=True)
     else:
         return value
-    # The tables that are written for a user have a leaf and the list of its labels.
+    # The hierarchy macros make tables of two columns: the leaf, and the list of its labels.
     return [
         (row[0], *row[1])
         if len(row) == 2 and not isinstance(row[1], str) and isinstance(row[1], Iterable)
@@ -318,12 +302,12 @@ def _is_missing(value: Any) -> bool:
     try:
         return value is None or bool(value != value)
     except TypeError:
-        # NA of pandas is neither equal nor different.
+        # pandas.NA gives no boolean when it is compared.
         return True
 
 
 def _cell(option: str, value: Any, level: int) -> str:
-    """Return a cell of a hierarchy as DuckDB writes a value of its type; a leaf may be the empty text."""
+    """Return a hierarchy cell as DuckDB writes a value of its type; only a leaf may be empty text."""
     if _is_missing(value) or (value == "" and level):
         raise PolicyError(f"{option} has an empty cell: leave NULL out, it is a leaf of its own")
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -346,7 +330,7 @@ def _optional(check: Callable[[str, Any], V]) -> Callable[[str, Any], V | None]:
 
 
 def _by_column(check: Callable[[str, Any], V]) -> Callable[[str, Any], ByColumn[V]]:
-    """Return the check of an option that has a value for each of some columns."""
+    """Return the check of an option that has values by column."""
 
     def check_all(option: str, value: Any) -> ByColumn[V]:
         if value is None:
@@ -361,7 +345,7 @@ def _by_column(check: Callable[[str, Any], V]) -> Callable[[str, Any], ByColumn[
 
 
 def _one_or_by_column(check: Callable[[str, Any], V]) -> Callable[[str, Any], V | ByColumn[V] | None]:
-    """Return the check of an option that has one value for all columns, or one for each of some."""
+    """Return the check of an option that has one value for all columns, or values by column."""
 
     def check_any(option: str, value: Any) -> V | ByColumn[V] | None:
         if not isinstance(value, Mapping):
@@ -374,7 +358,7 @@ def _one_or_by_column(check: Callable[[str, Any], V]) -> Callable[[str, Any], V 
 
 
 def _shown(value: Any) -> str:
-    """Return a value as it would be written in SQL."""
+    """Return a value as SQL would write it."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int) and abs(value) >= 10**60:

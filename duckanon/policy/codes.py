@@ -1,7 +1,7 @@
-"""Codes: columns of whole numbers whose digits are no quantity, by their names; a mean of them says nothing.
+"""Names of columns whose whole numbers are codes, not quantities: a mean of codes has no meaning.
 
-A release takes the mode of a column that is sure to be one, and tells of one that may be; `duckanon suggest`
-proposes the mode of both.
+A release takes the mode of a column that is surely a code, and warns about a column that may be one.
+`duckanon suggest` proposes the mode for both.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _DOUBTFUL_CODE_NAMES = re.compile(r"_(?:class|group|level)_$")
 
 
 def words(name: str) -> str:
-    """Words of a name in lower case, each between underscores: ``_date_of_birth_`` of ``dateOfBirth``."""
+    """Words of a name in lower case, each between underscores: ``_date_of_birth_`` from ``dateOfBirth``."""
     parts = [word for part in _WORD.findall(name) for word in _CAMEL.split(part)]
     return f"_{'_'.join(parts).lower()}_"
 
 
 def code_named(name: str) -> Literal["sure", "perhaps"] | None:
-    """Whether a name is that of a code, whose digits are no quantity; those of a level may have an order.
+    """Whether a name is that of a code; "perhaps" for a level, whose numbers may have an order.
 
     >>> code_named("zip"), code_named("planType"), code_named("income_level"), code_named("age")
     ('sure', 'sure', 'perhaps', None)

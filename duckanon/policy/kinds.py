@@ -1,4 +1,4 @@
-"""Kinds of columns: what the values of a DuckDB type are to a policy."""
+"""Kinds of columns: how a policy treats the values of a DuckDB type."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KINDS: dict[str, Kind] = {
 
 
 def kind_of(type_text: str) -> Kind:
-    """Kind of a DuckDB type as DESCRIBE writes it; other for a type without values of the other kinds.
+    """Kind of a DuckDB type as DESCRIBE writes it; "other" for types without a kind of their own.
 
     >>> kind_of("ENUM('a', 'b')"), kind_of("INTEGER[]")
     ('text', 'other')

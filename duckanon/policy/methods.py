@@ -1,4 +1,4 @@
-"""The partition methods that a policy can name: what they guarantee and cost, where they are published."""
+"""The partition methods that a policy can name: guarantees, cost and source."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Method:
     name : str
         Name for `partition` and for the option `method`.
     guarantees : str
-        Which thresholds every class keeps, without repair.
+        Thresholds that every class keeps without repair.
     cost : str
         Order of the run time for n records.
     source : str
-        Where it is published.
+        Publication of the method.
     """
 
     name: str
@@ -107,10 +107,10 @@ BY_NAME = {
 """The methods, `auto` first. What runs is in `duckanon.literature.registry`."""
 
 METHODS = tuple(BY_NAME)
-"""Their names."""
+"""Names of the methods that a policy can name."""
 
 ALIASES = {"incognito": "full_domain"}
-"""Other names of methods, and what each is."""
+"""Other names of methods, with the method that each means."""
 
 RECORDED = (*METHODS, "anatomy", "forest", "k_alone")
-"""What metadata may name as the method of a release: of `auto` its first partition."""
+"""Methods that metadata may record; for `auto` they record its first partition."""

@@ -1,4 +1,4 @@
-"""Names of columns and options as DuckDB compares them: without regard to the case of ASCII letters."""
+"""Names of columns and options as DuckDB compares them: the case of ASCII letters does not count."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 
 DELIMITERS = (",", ";", "|", "\t")
-"""What parts the columns of a text file as a rule."""
+"""Usual delimiters of text files."""
 
 _NAMES_LISTED, _NAME_MAX_CHARACTERS = 20, 100
-"""Names in a list that ends an error, and characters of a name in it, or of one that is near another."""
+"""Largest number of names in the list at the end of an error, and of characters of a name that it shows."""
 
 _TO_LOWER_CASE = str.maketrans(ascii_uppercase, ascii_lowercase)
 
 
 CLASS = "class_id"
-"""The column of the class in a release whose quasi-identifiers do not tell it."""
+"""Column with the number of the class, in a release whose quasi-identifiers are not recoded."""
 
 RECORDS = "records"
-"""The column of the second table of ``release = 'anatomy'`` that counts them."""
+"""Column with the number of records in the second table of ``release = 'anatomy'``."""
 
 
 def fold(name: str) -> str:
-    """Form in which names are equal if DuckDB takes them for one: ASCII letters in lower case.
+    """Form in which two names are equal if DuckDB takes them for one: ASCII letters in lower case.
 
     >>> fold("ÄGE"), fold("Zip")
     ('Äge', 'zip')
@@ -38,13 +38,13 @@ def fold(name: str) -> str:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Question to end an error about an unknown name with; nothing where no known name is near.
+    """Question with the nearest known name, for the end of an error; empty if no known name is near.
 
     >>> suggestion("quasi_identifier", ["k", "quasi_identifiers"])
     ", did you mean 'quasi_identifiers'?"
     """
     if len(name) > _NAME_MAX_CHARACTERS:
-        # To compare two names takes the product of their lengths.
+        # Comparing two names costs the product of their lengths.
         return ""
     spelled = {fold(other): other for other in known if len(other) <= _NAME_MAX_CHARACTERS}
     near = get_close_matches(fold(name), spelled, n=1)
@@ -52,12 +52,12 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def unknown_option(name: str, known: Sequence[str]) -> str:
-    """Error text for an option that does not exist: one line, with the nearest, if one is near, and all."""
+    """Error text in one line for an unknown option: the nearest name, if one is near, and all known names."""
     return f"unknown option {name!r}{suggestion(name, known) or ';'} Options: {', '.join(known)}"
 
 
 def columns_listed(names: Iterable[str]) -> str:
-    """Names of columns, `listed` to end an error with; of one that looks like several, what it may mean.
+    """Column names for the end of an error; one name that contains a delimiter gets a hint to the delimiter.
 
     >>> columns_listed(["age", "zip"])
     "Columns: 'age', 'zip'"
@@ -69,7 +69,7 @@ def columns_listed(names: Iterable[str]) -> str:
 
 
 def listed(what: str, names: Iterable[str]) -> str:
-    """At most twenty names to end an error with, in quotes, so that one with a comma in it is seen as one.
+    """At most twenty names in quotes, for the end of an error; quotes show a name with a comma as one name.
 
     >>> listed("Columns", ["age,zip", "charge"])
     "Columns: 'age,zip', 'charge'"
@@ -82,13 +82,12 @@ def listed(what: str, names: Iterable[str]) -> str:
 
 
 def twice(names: Iterable[str]) -> str | None:
-    """First name that another column of the table has before it; None where there is none.
-
-    DuckDB renames such a column without a word, so a policy would speak of the first one only.
+    """First name that an earlier column of the table has too; None if all names differ.
 
     >>> twice(["zip", "age", "ZIP"]), twice(["zip", "age"])
     ('ZIP', None)
     """
+    # DuckDB silently renames the second column, and a policy would then name the first column only.
     seen: set[str] = set()
     for name in names:
         if fold(name) in seen:
@@ -98,10 +97,7 @@ def twice(names: Iterable[str]) -> str | None:
 
 
 class ByColumn(Mapping[str, V]):
-    """Read-only values by column name, found in any spelling of its case and kept as written.
-
-    A plain dict would miss a column that the source spells in another case. The standard Mapping supplies
-    ``get``, ``items``, ``in`` and equality.
+    """Read-only values by column name: any case of ASCII letters finds a name, which is kept as written.
 
     >>> ByColumn({"Charge": 1})["charge"]
     1

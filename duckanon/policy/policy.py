@@ -1,4 +1,4 @@
-"""Policies: the roles of columns and what a release must keep, checked as far as no source is needed."""
+"""The policy of a release: roles of columns and thresholds, checked as far as possible without a source."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ _NO_COLUMN: ByColumn[Any] = ByColumn()
 class Policy:
     """The role of each column and what a release must keep: the options of ``WITH (...)``.
 
-    Names of columns count without regard to the case of ASCII letters, as in DuckDB. A number given as float
-    or text is read as the decimal that is written. What a source does not have is found by `bind.bind`.
+    The case of ASCII letters in column names does not count, as in DuckDB. A float or a text counts as the
+    decimal that is written. Whether the source has the columns is checked later, by `bind.bind`.
 
     Parameters
     ----------
@@ -91,58 +91,58 @@ class Policy:
     c : number, optional
         For recursive l-diversity, above 0; cut off after 12 decimals.
     distance : mapping from column to {'ordered', 'equal', 'hierarchical'}, optional
-        Ground distance of sensitive columns; by default it follows the type.
+        Ground distance of sensitive columns; by default by their type.
     hierarchies : mapping from column to str or to rows, optional
-        Of a sensitive column with hierarchical distance, or of a quasi-identifier: the name of a table or
-        file with one row a leaf, columns from leaf to root, or these rows: a table of pandas, polars or
+        Hierarchy of a quasi-identifier, or of a sensitive column with hierarchical distance. A str names a
+        table or file with one row a leaf and columns from leaf to root. Rows are a table of pandas, polars or
         Arrow, or a mapping from each leaf to its labels up to the root.
     method : str
         One of `METHODS`.
     objective : {'loss', 'discernibility', 'c_avg', 'precision'}
-        What 'full_domain' makes smallest.
+        Measure that method 'full_domain' minimizes.
     recode : mapping from column to {'mean', 'median', 'mode', 'range', 'set', 'hierarchy'}, optional
-        How a quasi-identifier is recoded; by default it follows the type, and whole numbers that are named
-        like a code (``zip``, ``plan_type``) have their mode.
+        How a quasi-identifier is recoded; by default by its type. Whole numbers with the name of a code
+        (``zip``, ``plan_type``) are recoded by the mode.
     weights : mapping from column to number, optional
         Importance of a quasi-identifier in the distance, above 0; 1 by default.
     subject : str or iterable of str
-        Columns that tell whose a record is: k then counts different subjects, and not records. They are
-        dropped, unless they have another role, which may be any but that of quasi-identifiers.
+        Columns that identify the person of a record: k then counts different subjects instead of records.
+        The columns are dropped unless they have another role. A quasi-identifier cannot be a subject.
     p_percent : number, optional
-        Per cent, above 0, within which no record, or subject, of a class can be estimated from the mean of a
-        numeric quasi-identifier (p % rule); rounded up to 12 decimals.
+        p % rule: nobody in a class may estimate the value of another record, or subject, to within p per
+        cent from the mean of a numeric quasi-identifier. Above 0; rounded up to 12 decimals.
     min_values : int, optional
-        Least number of records, or subjects, of a class that have a value, at least 1: a class of fewer
-        releases NULL where a quasi-identifier is recoded by 'mean', 'median' or 'range'; by default k.
+        Least number of records, or subjects, of a class with a value other than NULL, at least 1; by default
+        k. A class with fewer releases NULL for a quasi-identifier recoded by 'mean', 'median' or 'range'.
     digits : int, or mapping from column to int, optional
-        Digits after the point of released means and medians of numbers, negative before the point; by default
-        those that the values of the column have.
+        Digits after the point of released means and medians of numbers; negative digits are before the point.
+        By default as many as the values of the column have.
     release : {'table', 'anatomy', 'swap'}
-        'table': quasi-identifiers recoded, one value a class. 'anatomy': quasi-identifiers as they are in one
-        table, and sensitive values, counted in each class, in another; no value has more than 1 / l of a
-        class. 'swap': each column of them dealt anew within every class, and the number of the class in a
-        column of its own.
+        'table': quasi-identifiers are recoded, one value a class. 'anatomy': one table has the exact
+        quasi-identifiers, a second table counts the sensitive values of each class; no value has more than
+        1 / l of the records of a class. 'swap': the values of each quasi-identifier are permuted within every
+        class. Under 'anatomy' and 'swap' a column has the number of the class.
     on_intersection : {'warn', 'error'}
-        What happens where a release and an earlier one say together something about fewer than k subjects.
+        `warn` or `error` when this release, compared with earlier ones, narrows a subject to fewer than k.
     suppression_limit : number
-        Fraction of the records that may be left out, 0 to 1.
+        Largest fraction of the records that may be left out, 0 to 1.
     nulls : {'category', 'suppress', 'error'}
-        What NULL in a quasi-identifier does.
+        NULL in a quasi-identifier: is a value, suppresses the record, or is an error.
     refine : bool
-        Swap and move refinement after the partition; False takes the partition as it is.
+        Whether swaps and moves of records refine the partition.
     effort : {'fast', 'balanced', 'best'}
-        How much refinement is tried, counted in work and not in seconds. 'balanced' and 'best' also take
-        neighbouring classes apart and form them anew.
+        How much refinement is tried, counted in work and not in seconds. 'balanced' and 'best' also rebuild
+        neighbouring classes.
     time_limit : number, optional
-        Seconds, above 0, after which refinement stops, counted from the begin of the statement. The only
-        option that makes a release depend on the machine.
+        Seconds from the begin of the statement, above 0, after which refinement stops. No other option makes
+        a release depend on the machine.
     seed : int
-        For explicit randomness only.
+        Seed of random choices of partition, refinement and 'swap'; equal seeds give equal releases.
 
     Raises
     ------
     PolicyError
-        A value is wrong, or two do not fit together.
+        A value is wrong, or two values do not fit together.
 
     Examples
     --------
@@ -226,7 +226,7 @@ class Policy:
 
     @property
     def least_values(self) -> int:
-        """Records, or subjects, of a class that have a value where one is released: `min_values`, or k."""
+        """Least number of records, or subjects, behind a released value: `min_values`, or k."""
         return self.k if self.min_values is None else self.min_values
 
     def audited(self) -> AuditPolicy:
@@ -248,7 +248,7 @@ class Policy:
         text : str
             Options by name at the top level; ``from_toml(policy.to_toml()) == policy``.
         **overrides : object
-            Options that win over those of the text.
+            Options that replace those of the text.
 
         Raises
         ------
@@ -267,15 +267,13 @@ OPTIONS = tuple(field.name for field in fields(Policy))
 
 
 def hierarchy_names(policy: Policy | AuditPolicy) -> tuple[str, ...]:
-    """Tables and files that hierarchies of a policy are read from; those given as rows have none."""
+    """Tables and files that the hierarchies of a policy are read from, without hierarchies given as rows."""
     return tuple(tree for tree in policy.hierarchies.values() if isinstance(tree, str))
 
 
 def stated_options(text: str, **overrides: Any) -> dict[str, Any]:
-    """Options that the text of a policy file states, overrides first, before they are checked together.
-
-    A PolicyError where the text is not TOML, or an option is none of `OPTIONS` or `AUDIT_OPTIONS`.
-    """
+    """Options of the text of a policy file, replaced by `overrides`; they are not yet checked together."""
+    # A PolicyError if the text is not TOML, or an option is neither in `OPTIONS` nor in `AUDIT_OPTIONS`.
     options = options_from_toml(text) | overrides
     for name in options:
         if name not in (*OPTIONS, *AUDIT_OPTIONS):
@@ -284,7 +282,7 @@ def stated_options(text: str, **overrides: Any) -> dict[str, Any]:
 
 
 def _check_subject(policy: Policy) -> None:
-    """Raise where a subject is a quasi-identifier, of which every class has one value."""
+    """Raise if a subject is a quasi-identifier: a class has one value of every quasi-identifier."""
     quasi = {fold(column) for column in policy.quasi_identifiers}
     for column in policy.subject:
         if fold(column) in quasi:
@@ -302,7 +300,7 @@ def _check_labels(policy: Policy) -> None:
 
 
 def _check_full_domain(policy: Policy) -> None:
-    """Raise unless the options of full-domain generalization stand together, and no others beside them."""
+    """Raise unless the options of full-domain generalization fit together and belong to this method."""
     if policy.method != "full_domain":
         if policy.objective != "loss":
             method = f"of method = 'full_domain', not {policy.method!r}"
@@ -324,7 +322,7 @@ def _check_full_domain(policy: Policy) -> None:
 
 
 def _check_as_it_is(policy: Policy) -> None:
-    """Raise unless the options go with quasi-identifiers that are not recoded."""
+    """Raise unless the options fit quasi-identifiers that are not recoded."""
     if policy.release == "table":
         return
     for column in policy.recode:
@@ -340,7 +338,7 @@ def _check_as_it_is(policy: Policy) -> None:
 
 
 def _check_anatomy(policy: Policy) -> None:
-    """Raise unless one whole l is asked for, and nothing that two tables cannot keep."""
+    """Raise unless the policy asks for one whole l and for nothing that two tables cannot keep."""
     if policy.release != "anatomy":
         return
     if policy.t is not None:
@@ -358,7 +356,7 @@ def _check_anatomy(policy: Policy) -> None:
 
 
 def _check_p_percent(policy: Policy) -> None:
-    """Raise where no mean is released, of which alone the p % rule speaks."""
+    """Raise if no mean is released: the p % rule is about means."""
     full = policy.method == "full_domain"
     if policy.p_percent is not None and (full or policy.release != "table"):
         what = "method = 'full_domain'" if full else f"release = {policy.release!r}"
@@ -366,7 +364,7 @@ def _check_p_percent(policy: Policy) -> None:
 
 
 def _check_means(policy: Policy) -> None:
-    """Raise where an option speaks of class means, and no mean is released."""
+    """Raise if an option concerns class means and no mean is released."""
     if isinstance(policy.digits, Mapping):
         check_columns("digits", policy.digits, "quasi_identifiers", policy.quasi_identifiers)
     full = policy.method == "full_domain"

@@ -1,7 +1,8 @@
-"""The recode rules: what a class can release for a quasi-identifier.
+"""The recode rules: the value that a class releases for a quasi-identifier.
 
-A rule is an entry of `RULES` and the file ``sql/recode/rule/<name>.sql.j2``, which makes the value of a class
-and tells whether it is another one than that of a record. What it is for users stands in ``docs/options.md``.
+A rule is an entry of `RULES` and the file ``sql/recode/rule/<name>.sql.j2``. The file makes the value of a
+class, and tells whether it differs from the value of a record. ``docs/options.md`` is the manual of the
+rules.
 """
 
 from __future__ import annotations
@@ -16,28 +17,24 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Recode = Literal["mean", "median", "mode", "range", "set", "hierarchy"]
-"""What a policy can name."""
+"""Rules that a policy can name."""
 
 AsItIs = Literal["swap", "anatomy"]
-"""Releases of which quasi-identifiers are not recoded."""
+"""Forms of release whose quasi-identifiers are not recoded."""
 
 _ALL_KINDS: frozenset[Kind] = frozenset(get_args(Kind)) - {"other"}
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A recode rule.
-
-    It `shows` one or all values of its records as they are, None where it need be none. A rule that is
-    `of_values` leaves NULL out: of few values what it releases tells them.
-    """
+    """A recode rule."""
 
     name: Recode | AsItIs
-    kinds: frozenset[Kind]  # of columns that it takes: all but `other`, or only those of `NUMBERS`
+    kinds: frozenset[Kind]  # of columns that the rule accepts: all but `other`, or `NUMBERS` only
     released: str = "{0}"  # type of the released values, {0} for the type of the column
-    shows: Literal["one", "all"] | None = None
-    of_values: bool = False
-    rounds: bool = False  # whether it makes a number that no record need have
+    shows: Literal["one", "all"] | None = None  # released values of single records, if any
+    of_values: bool = False  # whether NULL is left out, so that a class with few values would reveal them
+    rounds: bool = False  # whether the released number may be no value of a record
 
     @property
     def keeps_type(self) -> bool:
@@ -56,25 +53,25 @@ RULES: Mapping[str, Rule] = {
         Rule("hierarchy", _ALL_KINDS, released="VARCHAR"),
     )
 }
-"""By name, in the order in which errors list them."""
+"""Rules by name, in the order in which errors list them."""
 
 
 UNRECODED: Mapping[str, Rule] = {name: Rule(name, _ALL_KINDS) for name in get_args(AsItIs)}
-"""What stands in place of a rule where quasi-identifiers are released as they are, by the release."""
+"""Rules by form of release, where quasi-identifiers are not recoded."""
 
 
 def rule_of(name: str) -> Rule:
-    """Rule of a quasi-identifier by the name that metadata have."""
+    """Rule of a quasi-identifier by the name in the metadata."""
     return UNRECODED[name] if name in UNRECODED else RULES[name]
 
 
 def default(kind: Kind, name: str) -> Recode:
-    """Rule of a column for which a policy names none: the mean of a quantity or time, else the mode."""
+    """Rule of a column for which the policy names none: the mean of a quantity or time, else the mode."""
     code = kind == "integer" and code_named(name) == "sure"
     return "mean" if kind in NUMBERS and not code else "mode"
 
 
 def perhaps_code(kind: Kind, name: str) -> bool:
-    """Whether numbers that are recoded by their mean may be codes, by their name."""
+    """Whether the name of a column that is recoded by the mean suggests that its numbers are codes."""
     found = code_named(name)
     return (kind == "integer" and found is not None) or (kind in {"decimal", "float"} and found == "sure")

@@ -1,4 +1,4 @@
-"""What whoever reads an audit has to know of a release, as its rows do not say it."""
+"""Notes on a release that a reader of its audit needs and that the audited rows do not show."""
 
 from __future__ import annotations
 
@@ -22,74 +22,73 @@ FORMS: Mapping[str, str] = {
         "1 / l, says that no sensitive value is in more than 1 / l of a class"
     ),
 }
-"""By ``release``."""
+"""Note by form of release."""
 
 SUBJECTS = "k_subjects"
-"""The measure of a release whose k counts subjects: the fewest of a class, found when it was made."""
+"""Measure of a release whose k counts subjects: fewest subjects of a class, measured at release."""
 
 SUBJECTS_PROVED = (
     f"k counts subjects ({SUBJECTS}), which was proved at release, not from the rows: these do not tell "
     "whose they are, and k_anonymity counts them"
 )
-"""What `SUBJECTS` is."""
+"""Note on `SUBJECTS`."""
 
 
 P_PERCENT = "p_percent"
-"""The measure of a release with that option, by column: that every class keeps it, found likewise.
+"""Measure by column of a release with the option p_percent: every class keeps p, checked at release.
 
-Its value is None. The per cent that is reached would tell the second contributor to a total the first.
+Its value is None: from the per cent reached, the second contributor to a total could compute the first.
 """
 
 P_PERCENT_PROVED = (
     f"no class mean tells a record within {P_PERCENT}, which was proved at release, not from the rows: these "
     "do not tell the values that a mean is of"
 )
-"""What `P_PERCENT` is."""
+"""Note on `P_PERCENT`."""
 
 MIN_VALUES = "min_values"
-"""The measure of a release whose class means leave NULLs out, by column: of how many each is at least."""
+"""Measure by column of a release whose means leave NULLs out: fewest values behind a mean."""
 
 MIN_VALUES_PROVED = (
     f"no class mean is of fewer values than {MIN_VALUES}, which was proved at release, not from the rows: "
     "these do not tell how many a mean is of"
 )
-"""What `MIN_VALUES` is."""
+"""Note on `MIN_VALUES`."""
 
 OF_THE_RECORDS = (SUBJECTS, P_PERCENT, MIN_VALUES)
-"""Measures of which a release keeps what was found when it was made."""
+"""Measures that are computed at release and recorded, since the released rows do not show them."""
 
 DIGITS = 3
-"""Significant digits of a figure of source and release: more of them tell sums over single records."""
+"""Significant digits of a figure computed from the source: more digits would reveal single records."""
 
 
 def reported_figure(figure: float) -> float:
-    """A figure of source and release, as a loss is, as every artefact tells it: in `DIGITS` digits."""
+    """Figure computed from source and release, such as a loss, rounded to `DIGITS` significant digits."""
     return float(f"{figure:.{DIGITS}g}")
 
 
 def reported_loss(loss: float, policy: Policy) -> float | None:
-    """Information loss as every artefact tells it; None under `p_percent`.
-
-    The released means tell the squares between classes, and the loss then those within. In heavy tails nearly
-    all of these are of one class, whose second contributor finds the first by them.
-    """
+    """Information loss as every artefact reports it; None under `p_percent`."""
+    # The released means give the sum of squares between classes, and with the loss also the sum within
+    # classes. In heavy tails one class has nearly all of that sum: its second contributor could compute the
+    # first.
     return reported_figure(loss) if policy.p_percent is None else None
 
 
 def report_notes(policy: Policy) -> tuple[str, ...]:
-    """What is to be told of a release under a policy."""
+    """Notes on a release under a policy."""
     form = (FORMS[policy.release],) if policy.release in FORMS else ()
     return (*form, *proved([SUBJECTS] * bool(policy.subject) + [P_PERCENT] * (policy.p_percent is not None)))
 
 
 def proved(measures: Collection[str]) -> tuple[str, ...]:
-    """What is to be told of a release that has some of `OF_THE_RECORDS` among its thresholds."""
+    """Notes on a release that has some of `OF_THE_RECORDS` among its thresholds."""
     texts = {SUBJECTS: SUBJECTS_PROVED, P_PERCENT: P_PERCENT_PROVED, MIN_VALUES: MIN_VALUES_PROVED}
     return tuple(texts[measure] for measure in OF_THE_RECORDS if measure in measures)
 
 
 def check_of_rows(subject: object, p_percent: object, min_values: object) -> None:
-    """Raise where a policy asks what rows do not tell: an audit of them would pass by mistake."""
+    """Raise if a policy asks for something that rows do not show: an audit of the rows would wrongly pass."""
     told_by = "AUDIT VIEW and 'duckanon verify' say what was proved at release"
     if subject:
         raise PolicyError(
@@ -109,7 +108,7 @@ def check_of_rows(subject: object, p_percent: object, min_values: object) -> Non
 
 
 def extremes(policy: Policy) -> tuple[str, ...]:
-    """What is to be told of quasi-identifiers that show values of records as they are, by the policy."""
+    """Notes on quasi-identifiers that show exact values of single records under the policy."""
     shown = [name for name, recode in policy.recode.items() if recode in {"range", "set"}]
     if not shown:
         return ()

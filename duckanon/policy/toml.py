@@ -1,4 +1,4 @@
-"""Options as TOML text, written so that reading gives the same values back."""
+"""Options as TOML text that reads back as the same values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from duckanon.errors import PolicyError
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 PARTS = 100
-"""Most parts of a key, as two of ``t.charge``: the parser needs memory for the square of their number."""
+"""Largest number of parts of a key (``t.charge`` has 2): the parser's memory grows with its square."""
 
 _PART = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')"""
 _LONG_KEY = re.compile(
@@ -23,7 +23,7 @@ _LONG_KEY = re.compile(
 
 
 def options_to_toml(options: Mapping[str, Any]) -> str:
-    """TOML text of options, one line each with its line break; a Decimal is written digit by digit.
+    """TOML text of options, one line each; a Decimal is written digit by digit.
 
     >>> print(options_to_toml({"k": 5, "t": {"my col": Decimal("0.150")}}), end="")
     k = 5
@@ -33,7 +33,7 @@ def options_to_toml(options: Mapping[str, Any]) -> str:
 
 
 def options_from_toml(text: str) -> dict[str, Any]:
-    """Options of TOML text by name, floats as Decimal; a PolicyError with its place where it is not TOML."""
+    """Options of TOML text by name, floats as Decimal; a PolicyError with its place if it is not TOML."""
     long = _LONG_KEY.search(text)
     if long is not None:
         line = text.count("\n", 0, long.start()) + 1
@@ -54,7 +54,7 @@ def _key(name: str) -> str:
 
 
 def _string(text: str) -> str:
-    # JSON escapes what TOML wants escaped, but for the delete character.
+    # JSON escapes every character that TOML requires to be escaped, except the delete character.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

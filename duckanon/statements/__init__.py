@@ -1,1 +1,1 @@
-"""Our statements as text: tokens, names, options and what they ask for; nothing is run."""
+"""Reading of our statements: text to tokens, names, options and dataclasses. No statement is run here."""

@@ -1,7 +1,7 @@
-"""Our statements: the dataclass, the first keywords and the reader of each, and the list of all.
+"""The grammar of our statements: a dataclass, the first keywords and a reader for each, and the list of all.
 
-The source query of CREATE is never parsed: it is the text between AS and the last ``WITH (`` that stands
-outside parentheses, strings, names and comments.
+The source query of CREATE is not parsed. It is the text between AS and the last ``WITH (`` that is outside
+parentheses, strings, names and comments.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from duckanon.statements.tokens import Reader, Token
 
 KEYWORD = "ANONYMIZED"
-"""The word by which DuckDB's statements become ours."""
+"""Keyword that marks a statement as ours."""
 
 _CREATE_FORM = (
     "write CREATE [OR REPLACE] ANONYMIZED VIEW [IF NOT EXISTS] name AS query WITH (option = value, ...)"
@@ -33,7 +33,7 @@ class Statement:
 
     @property
     def query_place(self) -> tuple[int, int] | None:
-        """Line and column in the script, counted from 1, at which a source query begins; None without one."""
+        """Line and column of the source query in the script, counted from 1; None without a source query."""
         return None
 
 
@@ -55,11 +55,11 @@ class Explain(Statement):
 
     name: QualifiedName
     create: Create | None = None
-    frontier: bool = False  # FRONTIER stands at the end: other k and t instead of the plan
+    frontier: bool = False  # with FRONTIER at the end: a table of other k and t instead of the plan
 
     @property
     def query_place(self) -> tuple[int, int] | None:
-        """Place of the query of the CREATE that is explained."""
+        """Place of the source query of the explained CREATE."""
         return None if self.create is None else self.create.query_place
 
 
@@ -177,7 +177,7 @@ def _expect_view(reader: Reader) -> None:
 
 
 def _query(reader: Reader) -> tuple[str, tuple[int, int]]:
-    """Read up to the WITH of the options, and that WITH; return the text before it, and its place."""
+    """Read the source query and the WITH after it; return the text of the query and its place."""
     begin = reader.tokens[reader.position - 1].end
     clause = _clause(reader)
     if clause is None:
@@ -192,7 +192,7 @@ def _query(reader: Reader) -> tuple[str, tuple[int, int]]:
 
 
 def _clause(reader: Reader) -> int | None:
-    """Return the index of the last ``WITH (`` outside parentheses, None if there is none."""
+    """Return the index of the last ``WITH (`` outside parentheses, or None."""
     clause: int | None = None
     opened: list[Token] = []
     for at in range(reader.position, len(reader.tokens)):
@@ -212,12 +212,12 @@ def _clause(reader: Reader) -> int | None:
 
 @dataclass(frozen=True)
 class Form:
-    """How one of our statements begins, and what reads it."""
+    """The first keywords of one of our statements, and its reader."""
 
     kind: type[Statement]
-    words: str  # regular expression of the keywords, one blank between them, by which it is known as ours
+    words: str  # regular expression of the first keywords, one blank between them
     read: Callable[[Reader], Statement]
-    then: str = "VIEW"  # the keyword behind these, which a correction names
+    then: str = "VIEW"  # next keyword, named by the error for a misspelt one
 
 
 _CREATES = f"CREATE( OR REPLACE)?( TEMP| TEMPORARY)? {KEYWORD}"
@@ -227,12 +227,12 @@ STATEMENTS = (
     Form(Explain, f"EXPLAIN ({_CREATES}|{KEYWORD})", _explain),
     Form(Refresh, f"REFRESH {KEYWORD}", _refresh),
     Form(Audit, "AUDIT", _audit),
-    # SHOW anonymized alone is DuckDB's: it describes a table of that name.
+    # Without a next word, SHOW anonymized is DuckDB's: it describes the table anonymized.
     Form(ShowViews, f"SHOW {KEYWORD}(?= [^ ])", _show, "VIEWS"),
     Form(Export, f"EXPORT {KEYWORD}", _export),
     Form(Drop, f"DROP {KEYWORD}", _drop),
 )
-"""All our statements; what each does is in ``api/execute.py``."""
+"""All our statements; ``api/execute.py`` runs them."""
 
 LEADING = frozenset(
     word
@@ -240,13 +240,13 @@ LEADING = frozenset(
     if KEYWORD in form.words
     for word in re.findall("[A-Z]+", form.words.partition(KEYWORD)[0])
 )
-"""Keywords that may stand before ours."""
+"""Keywords that may stand before ANONYMIZED."""
 
 MAX_KEYWORDS = 6
-"""Keywords that it takes to tell which statement it is, at most."""
+"""Largest number of keywords that identify a statement."""
 
 
 def form_of(keywords: Sequence[str]) -> Form | None:
-    """Form of the statement that begins with these keywords, in upper case; None where it is DuckDB's."""
+    """Form of the statement that begins with these upper-case keywords; None for a statement of DuckDB."""
     begin = " ".join(keywords)
     return next((form for form in STATEMENTS if re.match(f"({form.words})( |$)", begin)), None)

@@ -1,4 +1,4 @@
-"""Statements that nearly are ours, and that DuckDB cannot run either: the error names the right word."""
+"""Errors for misspelt statements of ours, which DuckDB cannot run either: the error names the right word."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from duckanon.statements.tokens import Token
 
 _MIN_LIKENESS = 0.85
-"""Likeness from which a word is taken for our keyword: ANONYMISED, ANONIMIZED, ANNONYMIZED."""
+"""Least similarity (difflib, 0 to 1) of a misspelt keyword: ANONYMISED, ANONIMIZED, ANNONYMIZED."""
 
 _RIGHT = "write CREATE ANONYMIZED VIEW name AS query WITH (option = value, ...)"
 _KINDS = frozenset({"VIEW", "VIEWS", "TABLE", "TABLES"})
@@ -25,7 +25,7 @@ _FUNCTIONS = frozenset({"ANONYMIZE", "EQUIVALENCE_CLASSES"})
 
 
 def refused(reader: Reader) -> StatementError | None:
-    """Error, with the place of the wrong word, for a statement that was meant for us; else None."""
+    """Error, with the place of the wrong word, for a misspelt statement of ours; else None."""
     tokens = [token for token in reader.tokens if token.kind != "end"]
     words = [token.keyword for token in tokens[:MAX_KEYWORDS]]
     if not words:
@@ -34,7 +34,7 @@ def refused(reader: Reader) -> StatementError | None:
 
 
 def wrong_argument(piece: Piece) -> StatementError | None:
-    """Error for an argument of a table function of ours that does not exist, with the nearest; else None."""
+    """Error, with the nearest name, for an unknown argument of a table function of ours; else None."""
     reader = Reader(piece)
     depth: list[bool] = []
     before = reader.tokens[0]
@@ -51,7 +51,7 @@ def wrong_argument(piece: Piece) -> StatementError | None:
 
 
 def _keyword(reader: Reader, tokens: Sequence[Token], words: list[str]) -> StatementError | None:
-    """Find a misspelt keyword before VIEW or TABLE, where no statement of DuckDB has a name."""
+    """Find a misspelt keyword before VIEW or TABLE, where DuckDB's statements have no name."""
     at = next((place for place, word in enumerate(words) if word not in LEADING), len(words))
     if words[at + 1 : at + 2] == [] or words[at + 1] not in _KINDS or not _near(words[at]):
         return None
@@ -62,13 +62,13 @@ def _keyword(reader: Reader, tokens: Sequence[Token], words: list[str]) -> State
 
 
 def _view(reader: Reader, tokens: Sequence[Token], words: Sequence[str]) -> StatementError | None:
-    """Find a CREATE VIEW or TABLE with our keyword in the wrong place, or with our options."""
+    """Find a CREATE VIEW or TABLE that has our options, or our keyword in the wrong place."""
     at = 3 if words[:3] == ["CREATE", "OR", "REPLACE"] else 1
     at += words[at : at + 1] in (["TEMP"], ["TEMPORARY"])
     if words[0] != "CREATE" or words[at : at + 1] not in (["VIEW"], ["TABLE"]):
         return None
     rest = tokens[at + 1 :]
-    # CREATE VIEW anonymized AS ... and CREATE VIEW anonymized WITH ... are DuckDB's: a name like any other.
+    # In CREATE VIEW anonymized AS ... and CREATE VIEW anonymized WITH ... the word is the name of a view.
     named = len(rest) > 1 and rest[1].kind in {"word", "name"} and rest[1].keyword not in {"AS", "WITH"}
     end = 1
     while len(rest) > end + 1 and rest[end].text == ".":
@@ -83,7 +83,7 @@ def _view(reader: Reader, tokens: Sequence[Token], words: Sequence[str]) -> Stat
 
 
 def _our_options(tokens: Sequence[Token]) -> bool:
-    """Tell whether ``WITH ( ... quasi_identifiers = `` stands behind AS."""
+    """Tell whether ``WITH ( ... quasi_identifiers = `` stands after AS."""
     inside = after = False
     for before, token, behind in zip(tokens, tokens[1:], tokens[2:], strict=False):
         after = after or before.keyword == "AS"

@@ -1,4 +1,4 @@
-"""Names of relations with their schema and catalog, as they are written in SQL."""
+"""Names of relations, with schema and catalog, as SQL writes them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _AFTER_NAME = frozenset({"AS", "WITH", "TO"})
 
 @dataclass(frozen=True)
 class QualifiedName:
-    """Name of a relation as it was written, unquoted; of two parts the first is in ``schema``."""
+    """Unquoted name of a relation; of a name of two parts the first part is `schema`."""
 
     catalog: str | None
     schema: str | None
@@ -24,7 +24,7 @@ class QualifiedName:
 
 
 def parse_name(text: str) -> QualifiedName:
-    """Name of one to three parts, or of a file in single quotes, that a text holds; else a PolicyError.
+    """Name of one to three parts, or of a file in single quotes; a PolicyError for any other text.
 
     >>> parse_name('main."my view"')
     QualifiedName(catalog=None, schema='main', name='my view')
@@ -40,7 +40,7 @@ def parse_name(text: str) -> QualifiedName:
 
 
 def read_name(reader: Reader, *, file: bool = False) -> QualifiedName:
-    """Read a name of one to three parts, or, where that is allowed, of a file in single quotes."""
+    """Read a name of one to three parts or, with `file`, the name of a file in single quotes."""
     if file and reader.next.kind == "string":
         return QualifiedName(None, None, read_text(reader, "the name of a file"))
     parts = [_part(reader)]
@@ -53,7 +53,7 @@ def read_name(reader: Reader, *, file: bool = False) -> QualifiedName:
 
 
 def read_text(reader: Reader, what: str) -> str:
-    """Read a string; an error where it is empty or has backslash escapes (``E'...'``) says `what` it is."""
+    """Read a string; raise, naming it `what`, if it is empty or has backslash escapes (``E'...'``)."""
     token = reader.next
     if token.kind != "string" or token.text[0] in "eE" or not unquoted(token):
         raise reader.expected(f"{what} (text in single quotes)")

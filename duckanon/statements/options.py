@@ -1,4 +1,4 @@
-"""Options of WITH ( ... ): text to values with their place, values to policies."""
+"""Options of ``WITH (...)``: from text to values with their place, and from values to policies."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 @dataclass(frozen=True)
 class Option:
-    """An option as it was written; its place in the script is counted from 1."""
+    """An option as written, with its place in the script, counted from 1."""
 
     name: str  # in lower case
     value: Value  # a plain word is text, ``*`` too; mappings are by column name
@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 
 def read_options(reader: Reader) -> Options:
-    """Options of a clause, parentheses included, by name; whether an option exists is not checked here."""
+    """Options by name of a clause in parentheses; whether an option exists is checked later."""
     if not reader.accept_symbol("("):
         raise reader.expected("( after WITH")
     options: dict[str, Option] = {}
@@ -62,10 +62,8 @@ def read_options(reader: Reader) -> Options:
 
 
 def options_to_policy(options: Options) -> Policy:
-    """Policy that the options of CREATE ANONYMIZED VIEW state, validated without looking at the source.
-
-    A PolicyError has line and column where one option is to blame.
-    """
+    """Policy from the options of CREATE ANONYMIZED VIEW, checked without the source."""
+    # If one option is wrong, the PolicyError has its line and column.
     values = _checked(options, OPTIONS)
     for name, example in (("quasi_identifiers", "(age, zip)"), ("k", "5")):
         if name not in values:
@@ -74,11 +72,9 @@ def options_to_policy(options: Options) -> Policy:
 
 
 def options_to_audit(options: Options, base: AuditPolicy | None = None) -> AuditPolicy:
-    """Roles and thresholds that the options of AUDIT ask for.
-
-    With the policy of an anonymized view as base its roles stay, and thresholds in the options replace its
-    own.
-    """
+    """Roles and thresholds from the options of AUDIT."""
+    # With the policy of an anonymized view as base, its roles stay and thresholds in the options replace its
+    # own.
     if base is not None:
         return base.override(**_checked(options, THRESHOLD_OPTIONS))
     values = _checked(options, AUDIT_OPTIONS)
@@ -90,17 +86,17 @@ def options_to_audit(options: Options, base: AuditPolicy | None = None) -> Audit
 
 
 def options_to_export(options: Options) -> dict[str, Any]:
-    """Options of EXPORT by name; a PolicyError with line and column where one is unknown or wrong."""
+    """Options of EXPORT by name; a PolicyError with line and column if one is unknown or wrong."""
     return _checked(options, EXPORT_OPTIONS)
 
 
 def options_to_refresh(options: Options) -> dict[str, Any]:
-    """Options of REFRESH by name; a PolicyError with line and column where one is unknown or wrong."""
+    """Options of REFRESH by name; a PolicyError with line and column if one is unknown or wrong."""
     return _checked(options, REFRESH_OPTIONS)
 
 
 def _checked(options: Options, known: Sequence[str]) -> dict[str, Any]:
-    """Return the values in the form a policy keeps, or an error with the place of the option."""
+    """Return the values in the form that a policy keeps; raise with the place of a wrong option."""
     values = {}
     for option in options.values():
         if option.name not in known:
@@ -125,7 +121,7 @@ def _unknown(name: str, known: Sequence[str]) -> str:
 
 
 def _sequence(reader: Reader, close: str, read: Callable[[Reader], T]) -> Iterator[T]:
-    """Read entries between commas up to a closing symbol; a comma may stand before it."""
+    """Read entries between commas up to a closing symbol; a last comma before the symbol is allowed."""
     while not reader.accept_symbol(close):
         yield read(reader)
         if not reader.accept_symbol(",") and reader.next.text != close:

@@ -1,4 +1,4 @@
-"""Text to one of our statements; None for whatever DuckDB runs itself."""
+"""Parse a text as one of our statements."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ if TYPE_CHECKING:
 
 
 def parse(text: str | Piece) -> Statement | None:
-    """Statement of ours that a text, or a piece of `split`, holds; None where DuckDB runs it as it is.
-
-    A StatementError, with its place, where it begins like one of ours or one of our keywords is misspelt.
-    """
+    """Our statement in a text, or in a piece of `split`; None for a statement that DuckDB runs."""
+    # A StatementError, with its place, if it begins like one of ours or has one of our keywords misspelt.
     reader = Reader(text if isinstance(text, Piece) else Piece(text, 1, 1))
     form = form_of([token.keyword for token in reader.tokens[:MAX_KEYWORDS]])
     if form is None:

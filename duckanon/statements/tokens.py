@@ -1,10 +1,10 @@
 """Tokens of SQL text as DuckDB reads it: enough to cut a script into statements and to read our own.
 
-sqlglot's tokenizer is not used: it ends an identifier at ``$`` (``a$b$``), takes all that follows EXPLAIN
-or CALL for one string, and removes ``{# ; #}`` as a comment, all of which DuckDB reads in another way. Nor is
-``duckdb.tokenize``: it takes ``SELECT\u00a01``, with a blank of Unicode, for one name, though DuckDB runs it
-as two tokens, and it says where a token begins, not where it ends or that it never does (``SELECT 'open``). A
-property test holds these tokens against DuckDB's own cuts.
+sqlglot's tokenizer reads SQL in other ways than DuckDB. It ends an identifier at ``$`` (``a$b$``), takes all
+text after EXPLAIN or CALL for one string, and removes ``{# ; #}`` as a comment. ``duckdb.tokenize`` takes
+``SELECT\u00a01``, with a Unicode blank, for one name, though DuckDB runs it as two tokens. It gives the begin
+of a token, but not its end, and does not report an open string (``SELECT 'open``). A property test compares
+these tokens with DuckDB's own cuts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Kind = Literal["word", "name", "string", "number", "symbol", "unterminated", "end"]
 
 BLANKS = "\t\n\x0b\x0c\r \u00a0\u202f\u205f\u2060\u3000\ufeff" + "".join(map(chr, range(0x2000, 0x200C)))
-"""What DuckDB takes for blanks between tokens."""
+"""Characters that DuckDB reads as blanks between tokens."""
 
 _LETTER = rf"(?:[A-Za-z_]|[^\x00-\x7f{BLANKS}])"
 _TOKEN = re.compile(
@@ -38,19 +38,15 @@ _COMMENT_EDGE = re.compile(r"/\*|\*/")
 
 
 class Token(NamedTuple):
-    """A piece of SQL text that stands for one thing.
+    """A token of SQL text."""
 
-    The kind is word (keyword or plain name), name (in double quotes), string, number, symbol (one character),
-    unterminated (a string, name or comment that is never closed, up to the end) or end.
-    """
-
-    kind: Kind
+    kind: Kind  # a name is in double quotes; an unterminated string, name or comment goes to the end
     text: str  # as written, quotes included
     start: int  # offset of its first character
 
     @property
     def end(self) -> int:
-        """Offset behind its last character."""
+        """Offset after the last character."""
         return self.start + len(self.text)
 
     @property
@@ -68,7 +64,7 @@ class Piece(NamedTuple):
 
 
 def tokenize(text: str) -> Iterator[Token]:
-    """Tokens of any SQL text without blanks and comments, which nest as in DuckDB. O(len(text))."""
+    """Tokens of any SQL text, without blanks and comments (nested as in DuckDB). O(len(text))."""
     at = 0
     while at < len(text):
         if text.startswith("/*", at):
@@ -87,9 +83,7 @@ def tokenize(text: str) -> Iterator[Token]:
 
 
 def split(text: str) -> tuple[Piece, ...]:
-    """Statements of a script, without those of nothing but comments. O(len(text)).
-
-    Where a string is never closed, the rest of the script is one piece.
+    """Statements of a script without empty ones; an open string makes the rest one piece. O(len(text)).
 
     >>> [piece.text for piece in split("SELECT ';' /* ; */;; FROM t -- last")]
     ["SELECT ';' /* ; */", 'FROM t -- last']
@@ -110,7 +104,7 @@ def split(text: str) -> tuple[Piece, ...]:
 
 
 def place_of(text: str, offset: int, line: int = 1, column: int = 1) -> tuple[int, int]:
-    """Line and column, counted from 1, of an offset in a text whose first character has a place."""
+    """Line and column, from 1, of an offset in a text that begins at the place `line` and `column`."""
     lines = text.count("\n", 0, offset)
     if lines:
         return line + lines, offset - text.rindex("\n", 0, offset)
@@ -118,7 +112,7 @@ def place_of(text: str, offset: int, line: int = 1, column: int = 1) -> tuple[in
 
 
 class Reader:
-    """The tokens of one statement and how far they were read."""
+    """The tokens of one statement, and the position of the next token to read."""
 
     def __init__(self, piece: Piece) -> None:
         self.piece = piece
@@ -127,17 +121,17 @@ class Reader:
 
     @property
     def next(self) -> Token:
-        """The token that was not read yet; at the end one of kind ``end``."""
+        """Next token to read; at the end a token of kind ``end``."""
         return self.tokens[self.position]
 
     def take(self) -> Token:
-        """Read one token; the end is never passed."""
+        """Read one token; at the end the position stays."""
         token = self.next
         self.position = min(self.position + 1, len(self.tokens) - 1)
         return token
 
     def accept(self, *keywords: str) -> bool:
-        """Read these keywords if they come next, else nothing."""
+        """Read these keywords if they come next; return whether they do."""
         ahead = self.tokens[self.position : self.position + len(keywords)]
         if [token.keyword for token in ahead] != list(keywords):
             return False
@@ -145,7 +139,7 @@ class Reader:
         return True
 
     def accept_symbol(self, symbol: str) -> bool:
-        """Read this symbol if it comes next."""
+        """Read this symbol if it comes next; return whether it does."""
         if self.next.kind != "symbol" or self.next.text != symbol:
             return False
         self.take()
@@ -160,13 +154,13 @@ class Reader:
         return place_of(self.piece.text, token.start, self.piece.line, self.piece.column)
 
     def expected(self, what: str, advice: str = "") -> StatementError:
-        """Return an error that names what should come next and what does, and may give advice."""
+        """Return an error that names the expected and the found token, with advice if given."""
         here = "the end of the statement" if self.next.kind == "end" else repr(_shortened(self.next.text))
         return self.error(f"expected {what}, found {here}" + (f": {advice}" if advice else ""))
 
 
 def unquoted(token: Token) -> str:
-    """Text that a word, name or string stands for; not a string with backslash escapes (``E'...'``)."""
+    """Text that a word, name or string means; strings with backslash escapes (``E'...'``) are not allowed."""
     if token.kind == "word":
         return token.text
     quote = token.text[0]
@@ -177,7 +171,7 @@ def unquoted(token: Token) -> str:
 
 
 def _comment_end(text: str, start: int) -> int | None:
-    """Return the offset behind a block comment, None if it is never closed."""
+    """Return the offset after a block comment, or None if the comment is never closed."""
     depth = 0
     for edge in _COMMENT_EDGE.finditer(text, start):
         depth += 1 if edge[0] == "/*" else -1
@@ -187,6 +181,6 @@ def _comment_end(text: str, start: int) -> int | None:
 
 
 def _shortened(text: str) -> str:
-    """Return the first line of a text, at most 40 characters of it."""
+    """Return at most 40 characters of the first line of a text."""
     first = text.split("\n", 1)[0]
     return first if len(first) <= 40 else first[:37] + "..."

@@ -1,4 +1,4 @@
-"""The role finder: which columns single people out, and a policy to begin with."""
+"""The role finder: columns that identify people, and a policy to start from."""
 
 from duckanon.suggestion.find import suggest, suggest_query
 from duckanon.suggestion.model import ColumnSet, ColumnSuggestion, SpecialUniques, Suggestion

@@ -1,4 +1,4 @@
-"""The role finder: which columns single out persons, a role for each, and a statement to start from."""
+"""The role finder: count how far columns identify persons, propose a role for each, and write a statement."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from duckanon.suggestion.profile import Facts
 
 SAMPLE = 100_000
-"""Records from which on sets of columns are counted in a sample of about this size."""
+"""Records of the sample in which sets of columns are counted, if the table has more records."""
 
 
 @interruptible
 def suggest(con: Connection | duckdb.DuckDBPyConnection, relation: str) -> Suggestion:
-    """Roles proposed for the columns of a table, with the evidence and a statement to start from.
+    """Propose roles for the columns of a table, with the evidence and a statement to start from.
 
     Parameters
     ----------
     con : Connection or duckdb.DuckDBPyConnection
-        The connection.
+        Connection of the table.
     relation : str
         Name of a table or view, as in SQL; a file in single quotes; or a query.
 
@@ -51,11 +51,9 @@ def suggest(con: Connection | duckdb.DuckDBPyConnection, relation: str) -> Sugge
     SourceError
         The relation cannot be read, or has no records.
 
-    Notes
-    -----
-    It proposes and decides nothing. Columns are counted over all records, one GROUP BY each; sets of columns
-    over a sample of about `SAMPLE` records, at most some 500 sets. Deterministic for the same table.
-    Temporary tables are dropped at the end.
+    Notes ----- The roles are proposals, on which the owner decides. Columns are counted over all records, one
+    GROUP BY each. At most some 500 sets of columns are counted, over a sample of about `SAMPLE` records.
+    Deterministic for the same table. Temporary tables are dropped at the end.
 
     Examples
     --------
@@ -76,7 +74,7 @@ def suggest(con: Connection | duckdb.DuckDBPyConnection, relation: str) -> Sugge
 
 
 def query_of(parts: Sequence[str]) -> str:
-    """Query of all records of a relation, from the parts of its name."""
+    """Query of all records of a relation, given the parts of its name."""
     relation = named(*parts)
     return templates.render("relation.sql.j2:rows", relation=relation).strip()
 
@@ -90,33 +88,10 @@ def suggest_query(
     source: str | None = None,
     database: str | None = None,
 ) -> Suggestion:
-    """Roles proposed for the columns of a query.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The caller's connection.
-    query : str
-        What to look at.
-    name : str
-        How the suggestion calls it.
-    view : str
-        Name of the anonymized view; changed where it is taken.
-    source : str, optional
-        The same query as the statement needs it, where that is run elsewhere.
-    database : str, optional
-        File on which the statement is run.
-
-    Returns
-    -------
-    Suggestion
-        See `suggest`.
-
-    Raises
-    ------
-    SourceError
-        The query fails, or has no records.
-    """
+    """Propose roles for the columns of a query, as `suggest`; a SourceError if it fails or has no records."""
+    # The suggestion calls the query `name`. `view` names the anonymized view, with a number added if it is
+    # taken. The statement reads `source`, the same query as `query` for another connection, and runs on the
+    # file `database`.
     text = engine.one_query(con, query).strip()
     with temporary(con) as workspace:
         columns = _columns(con, text, name)
@@ -153,7 +128,7 @@ def _columns(con: duckdb.DuckDBPyConnection, query: str, name: str) -> tuple[Sou
 def _stage(
     con: duckdb.DuckDBPyConnection, workspace: str, query: str, columns: Sequence[SourceColumn], name: str
 ) -> tuple[str, str, int, int]:
-    """Write the records and a sample of them; return their names and sizes."""
+    """Write the records and a sample of them to tables; return their names and sizes."""
     records, sample, stage = f"{workspace}_records", f"{workspace}_sample", f"suggest for {name}"
     statement = templates.render(
         "suggest/records.sql.j2:records", records=records, query=query, columns=columns
@@ -175,7 +150,7 @@ def _size(con: duckdb.DuckDBPyConnection, relation: str) -> int:
 
 
 def _together(con: duckdb.DuckDBPyConnection, records: str, quasi: Sequence[Facts]) -> ColumnSet | None:
-    """Count all quasi-identifiers as one set, over all records."""
+    """Count the set of all quasi-identifiers over all records."""
     if not quasi:
         return None
     columns = [facts.column.code for facts in quasi]
@@ -185,7 +160,7 @@ def _together(con: duckdb.DuckDBPyConnection, records: str, quasi: Sequence[Fact
 
 
 def _free(con: duckdb.DuckDBPyConnection, view: str) -> str:
-    """Return the name of the view, with a number where a relation has it already."""
+    """Return the name of the view, with a number if a relation has that name."""
     rows = engine.rows(con, templates.render("suggest/statement.sql.j2:taken"), "suggest")
     taken = {fold(row[0]) for row in rows}
     names = itertools.chain([view], (f"{view}_{number}" for number in itertools.count(2)))

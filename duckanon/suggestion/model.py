@@ -1,4 +1,4 @@
-"""What the role finder hands back: reasoned proposals, as data, as text and as a statement that runs."""
+"""Result of the role finder: proposals with reasons, as data, as text, and as a statement that runs."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 Repair = Literal["finite", "double"]
-"""What a statement does to a quasi-identifier: NaN and infinity become NULL, or large numbers DOUBLE."""
+"""Repair of a quasi-identifier by the statement: NaN and infinity to NULL, or large numbers to DOUBLE."""
 
 
 @dataclass(frozen=True)
 class ColumnSuggestion:
-    """A column, how far it singles out records, and the role proposed for it.
+    """A column, how far it identifies records, and its proposed role.
 
     Attributes
     ----------
     name, type : str
-        As the source has them.
+        Name and type in the source.
     role : Role
-        The proposal.
+        Proposed role.
     reason : str
-        Why, in words.
+        Reason for the role, in words.
     values : int
-        Different values other than NULL.
+        Number of different values, without NULL.
     distinct_ratio, null_share, unique_share : float
-        Different values for each record with one; share of records with NULL; share of records that are alone
-        with their value (NULL is a value): 0 to 1, over all records.
+        Different values divided by records with a value; share of records with NULL; share of records whose
+        value no other record has (NULL is a value). Each 0 to 1, over all records.
     recode : str or None
-        Of a quasi-identifier: how to recode it.
+        Recode rule, for a quasi-identifier.
     distance : str or None
-        Of a sensitive column: its ground distance.
+        Ground distance, for a sensitive column.
     t : float or None
-        Of a sensitive column: a threshold to start from.
+        Threshold to start from, for a sensitive column.
     l : int or None
-        Of a sensitive column with too many texts for t: a threshold to start from.
+        Threshold to start from, for a sensitive column with too many texts for t.
     subject : bool
-        Whether it tells whose a record is, and k is to count its values.
+        Whether the column identifies the person of a record, so that k should count its values.
     """
 
     name: str
@@ -68,21 +68,21 @@ class ColumnSuggestion:
 
 @dataclass(frozen=True)
 class ColumnSet:
-    """A few quasi-identifiers together.
+    """A set of quasi-identifiers, and how far it identifies records.
 
     Attributes
     ----------
     columns : tuple of str
-        The columns.
+        Names of the columns.
     records : int
-        Records looked at: all, or the sample.
+        Records counted: all records, or the sample.
     unique_records : int
-        Those alone with their combination of values.
+        Counted records whose combination of values no other counted record has.
     special_records : int or None
-        Those of them that are not alone on any part of the set: the set is a minimal key of theirs. None
-        where it was not counted.
+        Unique records that no part of the set makes unique: the set is a minimal key of these records. None
+        if not counted.
     unique_in_table : int or None
-        Records alone among all records; None where only the sample was looked at.
+        Unique records among all records; None if only the sample was counted.
     """
 
     columns: tuple[str, ...]
@@ -93,22 +93,22 @@ class ColumnSet:
 
     @property
     def unique_share(self) -> float:
-        """Share of the records looked at that are alone."""
+        """Share of the counted records that are unique."""
         return self.unique_records / self.records
 
 
 @dataclass(frozen=True)
 class SpecialUniques:
-    """Records that can be singled out by `size` columns, and by no fewer.
+    """Records that `size` columns identify, and fewer columns do not.
 
     Attributes
     ----------
     size : int
         1, 2 or 3 columns.
     records : int
-        Records whose smallest minimal set has this size.
+        Records whose smallest minimal key has this size.
     sets : int
-        Minimal sets of this size, summed over all records.
+        Number of minimal keys of this size, summed over all records.
     """
 
     size: int
@@ -123,27 +123,27 @@ class Suggestion:
     Attributes
     ----------
     name : str
-        The table.
+        Name of the table.
     records, sampled : int
-        All records, and those that sets of columns were counted in.
+        Number of all records, and of the records in which sets of columns were counted.
     columns : tuple of ColumnSuggestion
-        The columns that single out the most records first.
+        All columns, in descending order of unique records.
     sets : tuple of ColumnSet
-        Pairs and triples of quasi-identifiers, the most unique first.
+        Pairs and triples of quasi-identifiers, in descending order of unique records.
     together : ColumnSet or None
-        All quasi-identifiers, over all records.
+        Set of all quasi-identifiers, over all records.
     special_uniques : tuple of SpecialUniques
-        By size; empty without two quasi-identifiers.
+        Counts by size; empty with fewer than two quasi-identifiers.
     contributions : tuple of (str, float)
-        Share of the minimal sets that a column is in, the largest first.
+        Share of all minimal keys that contain a column, in descending order.
     examined : tuple of str
-        Quasi-identifiers among which minimal sets were sought.
+        Quasi-identifiers among which minimal keys were searched.
     warnings : tuple of str
-        What to look at, and what to do about it.
+        Problems, each with a remedy.
     statement : str or None
-        CREATE ANONYMIZED VIEW with the proposed roles; None where there is nothing to release.
+        CREATE ANONYMIZED VIEW with the proposed roles; None if there is nothing to release.
     database : str or None
-        File on which the statement runs; None where it runs anywhere.
+        File on which the statement runs; None if it runs on any connection.
     """
 
     name: str
@@ -160,11 +160,11 @@ class Suggestion:
     database: str | None = None
 
     def of(self, role: Role) -> tuple[str, ...]:
-        """Return the columns that the role is proposed for."""
+        """Return the columns with this proposed role."""
         return tuple(column.name for column in self.columns if column.role is role)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data; no value of the table is in it."""
+        """Return the suggestion as plain data, without values of the table."""
         data = asdict(self)
         for column, suggested in zip(data["columns"], self.columns, strict=True):
             column["role"] = suggested.role.value
@@ -179,32 +179,29 @@ class Suggestion:
         return json.dumps(self.to_dict(), indent=2)
 
     def to_text(self) -> str:
-        """Return the columns, the sets, the special uniques, warnings, limits and the statement."""
+        """Return the suggestion as text: columns, sets, special uniques, warnings, limits, statement."""
         return text_of(self)
 
 
 def ranked(columns: Sequence[ColumnSuggestion]) -> tuple[ColumnSuggestion, ...]:
-    """Columns in the order in which they single out records.
-
-    By the share of unique records, then by that of different values, then as in the source.
-    """
+    """Columns by share of unique records, then by share of different values, then in source order."""
     return tuple(
         sorted(columns, key=lambda column: (-column.unique_share, -column.distinct_ratio, -column.values))
     )
 
 
 SHOWN_SETS = 6
-"""Pairs and triples that the text shows, each."""
+"""Largest number of pairs, and of triples, in the text."""
 
 SHOWN_WARNINGS = 20
-"""Warnings that the text shows."""
+"""Largest number of warnings in the text."""
 
 LIMITS = (
     "This is a proposal from names, types and counts. It cannot know what outsiders know, what harms the "
     "people in the data, or whether two records are of one person. Columns it could not place are "
     "quasi-identifiers. Check every role; k, t and l are starting values, not findings."
 )
-"""What every suggestion says of itself."""
+"""Limits that every suggestion states."""
 
 _SAMPLED = (
     "A sample overstates uniqueness: a record alone in it may have company in the table, while one that is "
@@ -215,7 +212,7 @@ _LABELS = {role: role.value.replace("_", "-") for role in Role}
 
 
 def text_of(suggestion: Suggestion) -> str:
-    """Text of a suggestion for a reader; no value of the table is in it."""
+    """Text of a suggestion for a reader, without values of the table."""
     parts = [
         _columns(suggestion),
         _sets(suggestion),
@@ -228,7 +225,7 @@ def text_of(suggestion: Suggestion) -> str:
 
 
 def advice_of(suggestion: Suggestion) -> list[str]:
-    """What the reader of the statement alone must know, line by line: warnings, limits, and where it runs."""
+    """Lines that a reader of the statement alone needs: warnings, limits, and where the statement runs."""
     return [*_warnings(suggestion), LIMITS, *_home(suggestion)]
 
 
@@ -324,13 +321,13 @@ def _statement(suggestion: Suggestion) -> list[str]:
 
 
 def printable(suggestion: Suggestion) -> bool:
-    """Whether the statement can be copied from a terminal: names of columns, table and file are legible."""
+    """Whether a terminal shows the statement without loss: all names in it are legible."""
     names = [suggestion.name, *(column.name for column in suggestion.columns)]
     return all(legible(name) == name for name in names)
 
 
 def _home(suggestion: Suggestion) -> list[str]:
-    """Where the statement runs; nothing where it runs anywhere."""
+    """Lines on the file of the statement; none if it runs on any connection."""
     if suggestion.statement is None or suggestion.database is None:
         return []
     return [f"Run it on the database: duckanon run FILE.sql --database {legible(suggestion.database)}"]
@@ -342,7 +339,7 @@ def _proposal(column: ColumnSuggestion) -> str:
 
 
 def percent(share: float) -> str:
-    """Share as per cent, ``12.5 %``; what is neither none nor all is not rounded to it."""
+    """Share as per cent, ``12.5 %``; only 0 is shown as 0 %, and only 1 as 100 %."""
     if 0 < share < 0.001:
         return "<0.1 %"
     return ">99.9 %" if 0.999 < share < 1 else f"{100 * share:.1f} %"
@@ -357,7 +354,7 @@ def _short(text: str) -> str:
 
 
 K = 5
-"""Size of a class to start from."""
+"""Proposed k."""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _RESERVED = frozenset(["as", "with", "to", "true", "false", "null", "e", "select", "from"])
@@ -366,10 +363,8 @@ _RESERVED = frozenset(["as", "with", "to", "true", "false", "null", "e", "select
 def statement_of(
     columns: Sequence[ColumnSuggestion], records: int, view: str, query: str, repairs: Mapping[str, Repair]
 ) -> tuple[str | None, tuple[str, ...]]:
-    """CREATE ANONYMIZED VIEW with the proposed roles, or None and the reasons.
-
-    Columns in the order of the source; `repairs` is what some of them need before they have a mean.
-    """
+    """CREATE ANONYMIZED VIEW with the proposed roles, columns in source order; or None with the reasons."""
+    # `repairs` holds the columns that have no mean without a repair.
     by_role = {role: [column for column in columns if column.role is role] for role in Role}
     quasi, sensitive = by_role[Role.QUASI_IDENTIFIER], by_role[Role.SENSITIVE]
     if records < 2:
@@ -407,7 +402,7 @@ def statement_of(
 def _maps(
     quasi: Sequence[ColumnSuggestion], sensitive: Sequence[ColumnSuggestion]
 ) -> dict[str, dict[str, object]]:
-    """Return the options that hold a value for each column; what is the default anyway is left out."""
+    """Return the options with a value by column, without default values."""
     maps: dict[str, dict[str, object]] = {
         "t": {column.name: column.t for column in sensitive if column.t is not None},
         "l": {column.name: column.l for column in sensitive if column.l is not None},
@@ -426,5 +421,5 @@ def _maps(
 
 
 def word(name: str) -> str:
-    """Name as a person would write it: in quotes only where it needs them."""
+    """Name as a person would write it: in quotes only if it needs them."""
     return name if _PLAIN_NAME.fullmatch(name) and name.lower() not in _RESERVED else ident(name)

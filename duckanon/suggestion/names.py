@@ -1,4 +1,4 @@
-"""What names of columns mean: patterns over the words of a name, English and some German, French, Spanish."""
+"""Meaning of column names: patterns over their words, in English and some German, French and Spanish."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ SUBJECTS = (
     "respondent|family|citizen|resident|owner|contact|case|donor|tenant|driver|passenger|household|account|record|"
     "row"
 )
-"""Words for what a record may be about: a number of one of them is a key, however often it repeats."""
+"""Words for the subject of a record: a number named after one is a key, however often it repeats."""
 
 PERSONS = (
     "patient|person|customer|client|employee|user|member|student|pupil|participant|respondent|citizen|resident|"
     "owner|contact|donor|tenant|driver|passenger"
 )
-"""Those of them that are one person: a name of these may also be that of a yes or no (``cancer_patient``)."""
+"""Subjects that are persons: a name that ends in one may also be a yes or no (``cancer_patient``)."""
 
 ROLES_OF_OTHERS = (
     "doctor|physician|surgeon|dentist|nurse|midwife|therapist|clinician|practitioner|pharmacist|prescriber|carer|"
@@ -34,7 +34,7 @@ ROLES_OF_OTHERS = (
     "partner|mother|father|parent|guardian|child|son|daughter|brother|sister|sibling|neighbou?r|landlord|"
     "arzt|[aä](?:e)?rztin|pfleger|pflegerin|(?:sach)?bearbeiter|sachbearbeiterin|m[eé]decin|m[eé]dico"
 )
-"""Words for a person beside the subject: who treats, judges, pays or is kin."""
+"""Words for persons other than the subject, who treat, judge, pay or are kin."""
 
 _IDENTIFIERS = {
     "a name of a person": rf"""(?<=^_)names?_$
@@ -106,7 +106,7 @@ _PERSON = re.compile(rf"_(?:{PERSONS}|{ROLES_OF_OTHERS}|by)_$")
 
 
 def _compiled(table: dict[str, str]) -> dict[str, re.Pattern[str]]:
-    """Return one pattern a meaning; each part of it begins where a word does, and ends there after ``_``."""
+    """Return one pattern a meaning; each part of it begins at a word, and after ``_`` ends at its end."""
     return {what: re.compile(f"(?<=_)(?:{'|'.join(parts.split())})") for what, parts in table.items()}
 
 
@@ -118,18 +118,16 @@ _TABLES: dict[Meaning, dict[str, re.Pattern[str]]] = {
 
 
 class Named(NamedTuple):
-    """What a name means: the role it speaks for, and in words what it names."""
+    """Meaning of a name: the role that it suggests, and the named thing in words."""
 
     role: Meaning
     what: str
 
 
 def named(name: str) -> Named | None:
-    """What a name means, None where it says nothing; a direct identifier goes before all else.
-
-    Where a name speaks for two roles, the later word decides (``income_state`` is a state), and of a name
-    such as ``age_at_diagnosis`` the part before ``at``.
-    """
+    """Meaning of a name, None if unknown; a direct identifier is preferred to every other meaning."""
+    # If a name suggests two roles, the later word decides (`income_state` is a state). In a name such as
+    # `age_at_diagnosis` the part before `at` decides.
     text = words(name)
     identifier = _last(text, "identifier")
     if identifier is not None:
@@ -142,10 +140,7 @@ def named(name: str) -> Named | None:
 
 
 def key_named(name: str) -> Literal["subject", "key"] | None:
-    """Whether a name is that of a key: of a subject or of the records, or of anything.
-
-    ``patient_id`` and ``id`` name subjects, ``plan_id`` and ``UTILITYID`` some key.
-    """
+    """Whether a name is a key: of a subject or record (``patient_id``, ``id``), or another (``plan_id``)."""
     text = words(name)
     if _BARE_KEY.search(text) or _SUBJECT_KEY.search(text):
         return "subject"
@@ -154,25 +149,22 @@ def key_named(name: str) -> Literal["subject", "key"] | None:
 
 
 def person_named(name: str) -> bool:
-    """Whether a name ends with a word for a person, so that its values may be names of persons.
-
-    It does in ``loan_officer``, ``tax_payer``, ``diagnosis_by``, not in ``age_of_spouse``.
-    """
+    """Whether a name ends with a word for a person: ``loan_officer``, ``tax_payer``, not ``spouse_age``."""
     return _PERSON.search(_head(words(name))) is not None
 
 
 def title_named(name: str) -> bool:
-    """Whether a name ends in "name", of a person, a firm, or of a thing: ``plan_name``, ``UTILNAME``."""
+    """Whether a name ends in "name", of a person, a firm or a thing: ``plan_name``, ``UTILNAME``."""
     return _TITLE.search(words(name)) is not None
 
 
 def _head(text: str) -> str:
-    """Return the part of a name before "of", "at", "by" and the like, which says what it names."""
+    """Return the part of a name before "of", "at", "by" and similar words: it names the thing."""
     return _HEAD.split(text)[0].rstrip("_") + "_"
 
 
 def _last(text: str, role: Meaning) -> tuple[int, Named] | None:
-    """Return the meaning whose match ends last, and that end."""
+    """Return the meaning whose match ends last, with the end of the match."""
     ends = [
         (match.end(), Named(role, what))
         for what, pattern in _TABLES[role].items()

@@ -1,4 +1,4 @@
-"""What the role finder counts: columns over all records, the look of values, small sets of columns."""
+"""Counts of the role finder: columns over all records, patterns of values, and small sets of columns."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from duckanon.suggestion.model import Repair
 
 EXACT_MAX_SUM = 2**125
-"""Up to this sum of whole numbers, those behind a DECIMAL included, a mean is computed exactly as HUGEINT."""
+"""Largest sum of whole numbers, or of units of a DECIMAL, for an exact mean as HUGEINT."""
 
 PATTERN_MAX_VALUES = 10_000
-"""Values of a column that are compared with the patterns."""
+"""Largest number of values of a column that are compared with the patterns."""
 
 _DATE = r"\d{4}[-./]\d{1,2}[-./]\d{1,2}|\d{1,2}[-./]\d{1,2}[-./](\d{4}|\d{2})"
 PATTERNS = {
@@ -47,14 +47,14 @@ PATTERNS = {
     "fine_decimal": r"^-?\d{1,3}\.\d{4,}$",
     "number": r"^-?\d+([.,]\d+)?$",
 }
-"""Regular expressions of what values may be; ``email`` is also found inside longer texts."""
+"""Regular expression by kind of value; ``email`` also matches inside longer texts."""
 
 _ENUM = re.compile(r"ENUM\((?:'[^']*'(?:, )?)*\)")
 
 
 @dataclass(frozen=True)
 class SourceColumn:
-    """A column of the source and its name inside the role finder: c1.. ."""
+    """A column of the source, with its name c1, c2, ... inside the role finder."""
 
     name: str
     type: str
@@ -62,7 +62,7 @@ class SourceColumn:
 
     @property
     def shown(self) -> str:
-        """Its type for readers: without the values of an ENUM, which are values of the table."""
+        """Type as shown to a reader: without the values of an ENUM, which are values of the table."""
         return _ENUM.sub("ENUM", self.type)
 
     @property
@@ -72,35 +72,29 @@ class SourceColumn:
 
     @property
     def kind(self) -> Kind:
-        """Kind of its type; ``other`` for one that a quasi-identifier cannot have."""
+        """Kind of the type; ``other`` if no quasi-identifier can have it."""
         return kind_of(self.type)
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What was counted in a column.
-
-    Over all records: NULLs; different `values` other than NULL; records `alone` with their value, NULL
-    being one; `unusable` are NaN and infinity; `low` and `high` are numbers, or years of dates. Of the
-    values that were written and `looked_at`: their mean words and length, and the share of them that match
-    each of `PATTERNS`.
-    """
+    """Counts of a column over all records, and figures of the `looked_at` values as text."""
 
     column: SourceColumn
     records: int
     nulls: int
-    values: int
-    alone: int
-    unusable: int = 0
-    low: float | None = None
+    values: int  # different values, without NULL
+    alone: int  # records whose value no other record has; NULL is a value
+    unusable: int = 0  # records with NaN or infinity
+    low: float | None = None  # least number, or year of a date
     high: float | None = None
     whole: bool | None = None
-    looked_at: int = 0
-    length: float = 0.0
-    words: float = 0.0
+    looked_at: int = 0  # values, at most `PATTERN_MAX_VALUES`
+    length: float = 0.0  # mean, in characters
+    words: float = 0.0  # mean
     shortest: int = 0
     longest: int = 0
-    shares: Mapping[str, float] = field(default_factory=dict)
+    shares: Mapping[str, float] = field(default_factory=dict)  # of matching values, by name in `PATTERNS`
 
     @property
     def present(self) -> int:
@@ -109,22 +103,22 @@ class Facts:
 
     @property
     def distinct_ratio(self) -> float:
-        """Different values for each record that has one, 0 to 1."""
+        """Different values divided by records with a value, 0 to 1."""
         return self.values / self.present if self.present else 0.0
 
     @property
     def unique_share(self) -> float:
-        """Share of all records that are alone with their value."""
+        """Share of all records whose value no other record has."""
         return self.alone / self.records
 
     @property
     def own_share(self) -> float:
-        """Share of the records with a value that are alone with it."""
+        """Share of the records with a value whose value no other record has."""
         return (self.alone - (self.nulls == 1)) / self.present if self.present else 0.0
 
     @property
     def repair(self) -> Repair | None:
-        """What a release with a mean needs first; None where it takes the column as it is."""
+        """Repair that a release by the mean needs; None if it accepts the column."""
         if self.unusable:
             return "finite"
         if self.column.kind not in {"integer", "decimal"}:
@@ -133,17 +127,14 @@ class Facts:
         return "double" if largest * self.records > EXACT_MAX_SUM else None
 
     def share(self, pattern: str) -> float:
-        """Share of the values that match a pattern."""
+        """Share of the values that match the pattern."""
         return self.shares.get(pattern, 0.0)
 
 
 def profile(
     con: duckdb.DuckDBPyConnection, records: str, sample: str, columns: Sequence[SourceColumn]
 ) -> tuple[Facts, ...]:
-    """Facts of all columns, from the temporary tables of all records and of those that stand for them.
-
-    One GROUP BY over all records a column; `PATTERN_MAX_VALUES` values at most meet the patterns.
-    """
+    """Facts of all columns: one GROUP BY a column over all records, and patterns over a sample."""
     facts = []
     with progress.step("columns", len(columns), "columns") as step:
         for column in columns:
@@ -177,16 +168,16 @@ def _shaped(con: duckdb.DuckDBPyConnection, sample: str, facts: Facts) -> Facts:
 
 
 PAIRS_MAX_COLUMNS = 24
-"""Columns of which all pairs are counted: 276 of them at most."""
+"""Largest number of columns whose pairs are all counted: at most 276 pairs."""
 
 TRIPLES_MAX_COLUMNS = 12
-"""Columns of which all triples are counted, 220 at most, and among which minimal sets are sought."""
+"""Largest number of columns whose triples (at most 220) are counted, and searched for minimal keys."""
 
 Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 class Uniqueness(NamedTuple):
-    """What was found: sets, the most unique first; special uniques; contributions; the columns examined."""
+    """Sets in descending order of unique records, special uniques, contributions and examined columns."""
 
     sets: tuple[ColumnSet, ...]
     special: tuple[SpecialUniques, ...]
@@ -197,13 +188,12 @@ class Uniqueness(NamedTuple):
 def uniqueness_of_sets(
     con: duckdb.DuckDBPyConnection, workspace: str, records: str, sample: str, candidates: Sequence[Facts]
 ) -> Uniqueness:
-    """Uniqueness of pairs and triples of columns, and minimal sets of records (SUDA).
-
-    A set is special for a record that is alone on it and not alone on any part of it: a minimal sample
-    unique of Elliot, Manning and Ford (2002), here up to three columns: pairs of the `PAIRS_MAX_COLUMNS`
-    candidates with the most values, triples of the `TRIPLES_MAX_COLUMNS` first of these. One GROUP BY over
-    small integers a set, at most 520 of them, and a dozen over all records.
-    """
+    """Uniqueness of pairs and triples of columns, and minimal keys of records (SUDA)."""
+    # A set is a minimal key of a record that is unique on the set and on no part of it: a minimal sample
+    # unique of Elliot, Manning and Ford (2002), here of up to three columns. Pairs are of the
+    # `PAIRS_MAX_COLUMNS` candidates with the most values, triples of the first `TRIPLES_MAX_COLUMNS` of
+    # these. Cost: one GROUP BY over small integers a set, at most 520 in the sample and a dozen over all
+    # records.
     chosen = sorted(candidates, key=lambda facts: -facts.values)[:PAIRS_MAX_COLUMNS]
     if len(chosen) < 2:
         return Uniqueness((), (), (), ())
@@ -251,7 +241,7 @@ def _set(names: tuple[str, ...], alone: Flags, special: Flags, *, total: int) ->
 def _in_table(
     con: duckdb.DuckDBPyConnection, records: str, sets: Sequence[ColumnSet], codes: Mapping[str, str]
 ) -> tuple[ColumnSet, ...]:
-    """Count the first pairs and triples over all records where only a sample of them was looked at."""
+    """Count the first pairs and triples over all records, if they were counted in a sample."""
     first = {
         each.columns
         for size in (2, 3)
@@ -270,7 +260,7 @@ def _recounted(
 
 
 def _place(column_set: ColumnSet) -> tuple[int, int, int, tuple[str, ...]]:
-    """Return the sort key of a set: the most unique first; of equals, what its parts do not show already."""
+    """Return the sort key of a set: by unique records, then by records that no part of the set shows."""
     return (
         -column_set.unique_records,
         len(column_set.columns),
@@ -303,7 +293,7 @@ def _any(parts: Iterator[Flags], size: int) -> npt.NDArray[np.bool_]:
 
 
 def _by_size(special: Mapping[tuple[int, ...], Flags], size: int) -> tuple[SpecialUniques, ...]:
-    """Return for each size the records that need as many columns, and the number of their minimal sets."""
+    """Return by size the records whose smallest minimal key has this size, and the number of minimal keys."""
     fewer = np.zeros(size, dtype=np.bool_)
     rows = []
     for columns in sorted({len(members) for members in special}):
@@ -319,7 +309,7 @@ def _by_size(special: Mapping[tuple[int, ...], Flags], size: int) -> tuple[Speci
 def _contributions(
     special: Mapping[tuple[int, ...], Flags], names: Sequence[str]
 ) -> tuple[tuple[str, float], ...]:
-    """Return the share of all minimal sets that each column is in."""
+    """Return the share of all minimal keys that contain each column."""
     counts = {members: int(flags.sum()) for members, flags in special.items()}
     total = max(sum(counts.values()), 1)
     shares = [

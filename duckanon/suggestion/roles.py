@@ -1,4 +1,4 @@
-"""Which role a column may have, and why: rules over name, type and values, of which the first that fits."""
+"""Role of a column, with a reason: the first matching rule over name, type and values decides."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from duckanon.suggestion.profile import Facts
 
 CODE_MAX_VALUES = 20
-"""Up to so many different values a column of texts or whole numbers looks like a code."""
+"""Largest number of different values of a column of texts or whole numbers that looks like a code."""
 
 PATTERN_MIN_SHARE = 0.5
-"""Share of values of a pattern from which a column is taken to be made of it."""
+"""Least share of values with a pattern from which the whole column is said to have it."""
 
 _NUMERIC = frozenset({"integer", "decimal", "float"})
 _LOOKS = {"date": "dates as text", "zip": "postal codes", "coordinates": "coordinates"}
 
 
 def described(facts: Facts) -> str:
-    """What the values of a column are, in a few words without any of the values: ``a code of 7 values``."""
+    """Description of the values of a column without any value, for example ``a code of 7 values``."""
     looks = [what for pattern, what in _LOOKS.items() if facts.share(pattern) >= PATTERN_MIN_SHARE]
     if looks and facts.column.kind == "text":
         return f"looks like {looks[0]}"
@@ -49,10 +49,7 @@ def described(facts: Facts) -> str:
 
 
 def guess(facts: Facts) -> str:
-    """What numbers without a telling name may be: the rest of a sentence, or nothing.
-
-    For example ``within 0 and 120, as ages are``.
-    """
+    """Guess at numbers without a telling name, to end a sentence: ``within 0 and 120, as ages are``."""
     if facts.column.kind not in _NUMERIC or is_code(facts):
         return ""
     if facts.whole and _within(facts, 0, 120) and facts.values > CODE_MAX_VALUES:
@@ -63,7 +60,7 @@ def guess(facts: Facts) -> str:
 
 
 def is_code(facts: Facts) -> bool:
-    """Whether the numbers of a column are codes: whole numbers named as codes, or two values."""
+    """Whether the numbers of a column are codes: whole numbers with the name of a code, or two values."""
     if facts.column.kind not in _NUMERIC or not facts.whole:
         return False
     return facts.values <= 2 or code_named(facts.column.name) is not None
@@ -80,23 +77,26 @@ def _within(facts: Facts, low: float, high: float) -> bool:
 
 
 KEY_RATIO = 0.05
-"""Different values for each record from which a column with the name of a key is taken for one."""
+"""Least ratio of different values to records of a column that has the name of a key and is one."""
 
 KEY_VALUES = 1000
-"""The same as a number: more values than a code has, however many records there are."""
+"""Least number of different values of such a key, for any number of records."""
 
 OWN_VALUE_MIN_SHARE = 0.5
-"""Share of records alone with their text from which its mode would be somebody's own text, and different
-values for each record from which a key of what outsiders know (``school_id``) points at one record."""
+"""Least share of records with a unique text whose mode would be the text of one person.
+
+Also the least ratio of values to records from which a key that outsiders know (``school_id``) points to one
+record.
+"""
 
 POSTAL = 10
-"""Characters that a postal code has at most."""
+"""Largest number of characters of a postal code."""
 
 EMAIL_MIN_SHARE = 0.01
-"""Share of values with an e-mail address from which a text is not released."""
+"""Least share of values with an e-mail address from which a text is not released."""
 
 KEY_MIN_RECORDS = 10
-"""Records from which the values alone can show that a column is a key."""
+"""Least number of records in which values alone, without a telling name, show a key."""
 
 _DIRECT_IDENTIFIERS = {
     "email": "e-mail addresses",
@@ -111,7 +111,7 @@ _DIRECT_IDENTIFIERS = {
 
 
 class Proposal(NamedTuple):
-    """A role, the reason in words, and what to do about the column, if anything."""
+    """A role, the reason in words, and advice on the column, if any."""
 
     role: Role
     reason: str
@@ -119,7 +119,7 @@ class Proposal(NamedTuple):
 
 
 def propose(facts: Facts) -> Proposal:
-    """Role proposed for a column; where nothing speaks for another one, quasi-identifier."""
+    """Role proposed for a column; quasi-identifier if no rule matches."""
     meaning = named(facts.column.name)
     for rule in _RULES:
         proposal = rule(facts, meaning)
@@ -138,7 +138,7 @@ def _unusable_type(facts: Facts, meaning: Named | None) -> Proposal | None:
     try:
         bind(Policy(quasi_identifiers=[name], k=2), [(name, type_text)])
     except PolicyError as refused:
-        # The text after the colon says what to write instead; the one before it names the type.
+        # The text before the colon names the type, the text after it is the remedy.
         return _dropped(
             facts, f"{facts.column.shown[:24]} cannot be recoded", str(refused).rpartition(": ")[2]
         )
@@ -166,11 +166,9 @@ def _subject_key(facts: Facts, meaning: Named | None) -> Proposal | None:
 
 
 def _other_key(facts: Facts, meaning: Named | None) -> Proposal | None:
-    """Take what ends in a word for a key, a name or a person for one where it has many values.
-
-    What stands before that word does not matter: ``loan_id`` is no loan, ``loan_officer`` is a person. But
-    ``diagnosis_name`` is a diagnosis, and ``school_id`` a school unless it has few records each.
-    """
+    """Take a column with many values and the name of a key, a name or a person for an identifier."""
+    # The last word of the name decides: `loan_id` is no loan, `loan_officer` is a person. Exceptions:
+    # `diagnosis_name` is a diagnosis, and `school_id` a school unless a value has few records.
     name = facts.column.name
     role = None if meaning is None else meaning.role
     if not _countable(facts) or _two_values(facts):
@@ -194,7 +192,7 @@ def _direct_values(facts: Facts, meaning: Named | None) -> Proposal | None:
     if facts.share("date") >= PATTERN_MIN_SHARE:
         return None
     for pattern, what in _DIRECT_IDENTIFIERS.items():
-        # A plain number of 13 to 16 digits may be a quantity, if its name says so.
+        # A plain number of 13 to 16 digits may be a quantity, if its name is one of a quantity.
         if facts.share(pattern) >= PATTERN_MIN_SHARE and (facts.column.kind == "text" or meaning is None):
             return Proposal(Role.IDENTIFIER, f"the values look like {what}")
     for pattern in ("email", "ssn", "iban", "uuid", "phone"):
@@ -221,12 +219,12 @@ def _text(facts: Facts, meaning: Named | None) -> Proposal | None:
 
 
 def _postal(facts: Facts, meaning: Named | None) -> bool:
-    """Tell whether a text is a postal code, which is a place of many even where the table has one of them."""
+    """Tell whether a text is a postal code, a place of many people even if the table has one of them."""
     return meaning is not None and meaning.what == "a postal code" and facts.longest <= POSTAL
 
 
 def _instead_of_text(facts: Facts, meaning: Named | None) -> str | None:
-    """Return what to write for a text that is nobody's own, where the column may be worth it."""
+    """Return a replacement for a text that identifies a person, if the column may be useful."""
     if facts.share("date") >= PATTERN_MIN_SHARE:
         return "CAST it to DATE"
     if facts.share("coordinates") >= PATTERN_MIN_SHARE:
@@ -258,7 +256,7 @@ def _known(facts: Facts, meaning: Named | None) -> Proposal | None:
 
 
 def _flag(facts: Facts, meaning: Named | None) -> Proposal | None:
-    """Take a column of two values that is named like an identifier for a yes or no about it."""
+    """Take a column of two values with the name of an identifier for a yes or no."""
     if meaning is None or meaning.role != "identifier" or not _two_values(facts):
         return None
     reason = f"named like {meaning.what}, but two values in {facts.records} records are no identifier"
@@ -277,7 +275,7 @@ def _advice(facts: Facts, meaning: Named) -> str | None:
 
 
 def _key_values(facts: Facts, meaning: Named | None) -> Proposal | None:
-    """Take whole numbers, all different and in a dense or fixed form, for a key."""
+    """Take whole numbers that all differ, in a dense or fixed form, for a key."""
     del meaning
     numbers = facts.column.kind in _NUMERIC
     if not (numbers and facts.whole) or facts.present < KEY_MIN_RECORDS or facts.values < facts.present:
@@ -300,7 +298,7 @@ def _constant(facts: Facts, meaning: Named | None) -> Proposal | None:
 
 
 def _two_values(facts: Facts) -> bool:
-    """Tell whether a column has two values in many records: ``own_telephone`` is yes or no, and no number."""
+    """Tell whether a column has two values in many records: ``own_telephone`` is then a yes or no."""
     return facts.values == 2 and facts.distinct_ratio < OWN_VALUE_MIN_SHARE
 
 
@@ -325,22 +323,22 @@ _RULES: tuple[Callable[[Facts, Named | None], Proposal | None], ...] = (
 
 
 ORDERED_T, EQUAL_T, MANY_L = 0.2, 0.3, 3
-"""Thresholds to start from: t for an order, t without one, l where there are too many texts for t."""
+"""Proposed thresholds: t of an ordered column, t of an unordered one, l of one with too many texts."""
 
 MANY_TEXTS = 50
-"""Different values of a sensitive text above which small classes cannot look like the whole table."""
+"""Largest number of different texts for which the distribution in a small class can be near the table's."""
 
 LINK_LEAST = 20
-"""Different values of a key from which a column that stands one to one with it is no chance."""
+"""Least number of values of a key for which a one-to-one column is no coincidence."""
 
 LINK_SLACK = 1.02
-"""Combinations of two columns, for each value of the larger one, up to which they stand one to one."""
+"""Largest ratio of combinations of two one-to-one columns to values of the larger column."""
 
 
 def column_suggestions(
     con: duckdb.DuckDBPyConnection, records: str, facts: Sequence[Facts]
 ) -> tuple[tuple[ColumnSuggestion, ...], tuple[str, ...]]:
-    """Columns in the order of the source with their proposed roles, and warnings about them."""
+    """Columns in source order with proposed roles, and warnings about them."""
     proposals = [propose(counted) for counted in facts]
     keys = [
         counted
@@ -367,7 +365,7 @@ def column_suggestions(
 
 
 def _subject_of(keys: Sequence[Facts]) -> Facts | None:
-    """Return the key that names the persons: the only one of such a name, and known of every record."""
+    """Return the key of the persons: the only key that has the name of a subject and is never NULL."""
     named_so = [key for key in keys if key_named(key.column.name) == "subject" and not key.nulls]
     return named_so[0] if len(named_so) == 1 else None
 
@@ -391,7 +389,7 @@ def _column(facts: Facts, proposal: Proposal) -> ColumnSuggestion:
 
 
 def _of_values(facts: Facts, proposal: Proposal) -> list[str]:
-    """Return what the values of a column ask its owner to look at."""
+    """Return warnings to the owner about the values of a column."""
     name, warnings = repr(facts.column.name), []
     if facts.unusable and proposal.role is Role.QUASI_IDENTIFIER:
         warnings.append(
@@ -445,12 +443,12 @@ def _records(count: int) -> str:
 
 
 def _repeats(facts: Facts) -> bool:
-    """Tell whether a key stands for something with several records."""
+    """Tell whether the values of a key repeat, with several records each."""
     return facts.values >= LINK_LEAST and facts.distinct_ratio <= 0.5
 
 
 def _linkable(facts: Facts) -> bool:
-    """Tell whether a column can be a second name of a key: texts or whole numbers with no telling name."""
+    """Tell whether a column can be a second name of a key: texts or whole numbers without a telling name."""
     countable = facts.column.kind == "text" or (facts.column.kind == "integer" and bool(facts.whole))
     return countable and named(facts.column.name) is None
 

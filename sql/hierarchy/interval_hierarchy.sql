@@ -1,14 +1,14 @@
 -- hierarchy: interval_hierarchy
--- question: Which numbers lie in the same interval, for narrow and for wide ones?
--- reads: the values of a column of numbers; widths: those of the levels, each a multiple of the one before; origin: where
---        one of the intervals begins
--- returns: one row a value: value, labels from the narrowest interval to the root; an interval holds its first number and
---          not its last: [20, 25)
+-- question: Which numbers lie in the same interval, at each width?
+-- reads: the values of a column of numbers; widths: width of each level, a multiple of the width before; origin: begin of
+--        one of the intervals
+-- returns: one row a value: value, labels from the narrowest interval to the root; an interval holds its begin and not
+--          its end: [20, 25)
 --
 -- CREATE TABLE age_tree AS FROM interval_hierarchy('patients', 'age', [5, 10, 20])
 --
--- Numbers are counted in units of 10^-10, so that 0.3 is the beginning of an interval of width 0.1. What reads the table
--- comes first: a table may have the name of a later part.
+-- Numbers are counted in units of 10^-10, so that 0.3 is the begin of an interval of width 0.1. The CTE that reads the table
+-- is the first, since the table may have the name of a later CTE.
 CREATE OR REPLACE TEMP MACRO interval_hierarchy(tbl, col, widths, origin := 0) AS TABLE
 WITH leaf AS (
     SELECT DISTINCT COLUMNS([col]) AS value

@@ -1,11 +1,11 @@
 -- hierarchy: prefix_hierarchy
--- question: Which codes begin alike?
--- reads: the values of a column that are texts or codes, as zip or ICD; mask: one character for each that is left out
--- returns: one row a value: value, labels from its prefix with one character less to the root, as many for each
+-- question: Which codes have the same prefix?
+-- reads: the values of a column of texts or codes, as zip or ICD; mask: character in place of each removed one
+-- returns: one row a value: value, labels from its prefix with one character less to the root, equally many for each value
 --
 -- CREATE TABLE zip_tree AS FROM prefix_hierarchy('patients', 'zip')
 --
--- 01234 has the labels 0123*, 012**, 01***, 0****, *****. A shorter value counts as if blanks followed it: 012 among these
+-- 01234 has the labels 0123*, 012**, 01***, 0****, *****. A shorter value is padded with blanks: among these values, 012
 -- has 012*, 012**, 01*** and so on.
 CREATE OR REPLACE TEMP MACRO prefix_hierarchy(tbl, col, mask := '*') AS TABLE
 WITH leaf AS (

@@ -57,6 +57,7 @@ def attacked(folder: Path, noise: float, form: str, how: str) -> dict[str, Any]:
     return dict(line)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("l", [2, 4])
 def test_with_anatomy_more_than_one_in_l_is_found(tmp_path: Path, l: int) -> None:  # noqa: E741
     """Each town has one illness: that is learned, though no class says it. Without it nothing is."""

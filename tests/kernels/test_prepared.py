@@ -264,6 +264,7 @@ def call(program: str, place: Path, own: dict[str, str], *arguments: str) -> lis
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     prepared.processor_of(prepared.system()) == "generic", reason="no x86-64, of which all models do"
 )

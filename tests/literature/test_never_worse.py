@@ -127,6 +127,7 @@ def falls(losses: Sequence[float]) -> bool:
     return all(after <= before * ROUNDING + 1e-300 for before, after in pairwise(losses))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["clusters", "categories", "ties in one column"])
 @pytest.mark.parametrize("limit", [None, "0.1"])
 def test_a_higher_effort_never_loses_more(name: str, limit: str | None) -> None:

@@ -96,6 +96,7 @@ def records(project: Project, name: str) -> list[dict[str, object]]:
     ]
 
 
+@pytest.mark.slow
 def test_everything_is_built_and_every_test_passes(clinic: Clinic) -> None:
     states = {name: result[0] for name, result in clinic.built.items()}
     assert set(states.values()) == {"success", "pass"}

@@ -1,4 +1,4 @@
-"""Released cells as coordinates: values, ranges and sets, in the same terms as the values of the original."""
+"""Released cells as coordinates: values, ranges and sets, in the units of the values of the original."""
 
 from __future__ import annotations
 
@@ -25,18 +25,15 @@ class Alternatives(NamedTuple):
     least: Pairs
     most: Pairs
     key: npt.NDArray[np.int64]
-    """A number for each cell; equal cells have equal numbers."""
+    """(cells,) number of each cell; equal cells have equal numbers."""
 
 
 class Known(NamedTuple):
-    """A quasi-identifier: released cells of every class, and the values of the sample, of shape (r, 2).
-
-    The axis says what the coordinates mean; None for a nominal column, whose coordinates are codes.
-    """
+    """A quasi-identifier: released cells of every class, and the values of the sample (r, 2)."""
 
     cells: Alternatives
     values: Pairs
-    axis: Axis | None
+    axis: Axis | None  # meaning of the coordinates; None for a nominal column, whose coordinates are codes
 
 
 class Counted(NamedTuple):
@@ -48,24 +45,20 @@ class Counted(NamedTuple):
 
 
 class Disclosed(NamedTuple):
-    """A column to be disclosed.
+    """A column to be disclosed, as numbers above the least of the original."""
 
-    Released values, and the true ones of the sample, above the least of the original. The axis says what
-    the numbers mean; None for the codes of a nominal column.
-    """
-
-    guess: Counted
-    true: Floats
-    axis: Axis | None
+    guess: Counted  # released values
+    true: Floats  # true values of the sample
+    axis: Axis | None  # meaning of the numbers; None for the codes of a nominal column
 
 
 def cells(
     table: pa.Table, column: SharedColumn, number: int, drawn: pa.ChunkedArray, wide: Spread | None
 ) -> Known:
-    """Released cells of the column with a number, from 1, and the values of the sample in the same terms.
+    """Return the released cells of column `number` (from 1), and the values of the sample in the same units.
 
-    Codes, NULL among them, of a nominal column, which has no spread. SourceError if a cell is no number or
-    no range, or its distance cannot be computed.
+    A nominal column has no spread: its cells are codes, NULL with its own code. SourceError if a cell is no
+    number or no range, or its distance cannot be computed.
     """
     key = arrow.numbers(table.column(f"key{number}")).astype(np.int64)
     start, *ends = _alternatives(table, column, number)
@@ -81,7 +74,7 @@ def cells(
 
 
 def _alternatives(table: pa.Table, column: SharedColumn, number: int) -> tuple[Any, ...]:
-    """Return where the alternatives of each cell begin, and their values, or both ends."""
+    """Return where the alternatives of each cell begin, and their values; of ranges both ends."""
     start = np.arange(table.num_rows + 1)
     if column.form == "range":
         return start, table.column(f"low{number}"), table.column(f"high{number}")
@@ -100,17 +93,14 @@ def _check_ranges(low: Pairs, high: Pairs, name: str) -> None:
 
 
 def coded(first: Any, second: Any) -> tuple[Floats, Floats]:
-    """Codes of texts, whole numbers from 0: the same for equal texts in both arrays.
-
-    NULL has a code of its own.
-    """
+    """Return codes 0, 1, ... of the texts in two arrays, equal for equal texts; NULL has its own code."""
     chunks = [chunk for part in (first, second) for chunk in getattr(part, "chunks", [part])]
     joined = pa.chunked_array(chunks, pa.string()).combine_chunks()
     whole = joined.dictionary_encode()
-    # Codes in the order of the texts, NULL last: near texts are near in the search tree, too.
+    # Codes in the order of the texts, NULL last: texts with near codes stand together in the search tree.
     count = len(whole.dictionary)
     rank = np.full(count + 1, float(count))
-    # Slow to load, and the commands import this module.
+    # Imported here: slow to load, and every command imports this module.
     import pyarrow.compute as pc
 
     rank[pc.sort_indices(whole.dictionary).to_numpy().astype(np.int64)] = np.arange(count)
@@ -125,9 +115,9 @@ def counted(
     drawn: pa.ChunkedArray,
     wide: Spread | None,
 ) -> Disclosed:
-    """Released values of a column that is no quasi-identifier, by class, and those of the sample.
+    """Return the released values of a column that is no quasi-identifier, by class, and the sample's values.
 
-    What would be guessed, and what is true; `query` is the text of ``values.sql.j2``.
+    `query` is the text of ``values.sql.j2``.
     """
     if column.form != "value":
         raise PolicyError(
@@ -145,12 +135,12 @@ def counted(
 
 
 def suggested(known: Known, records: npt.NDArray[np.int64]) -> Disclosed:
-    """What the cells of a quasi-identifier suggest: of a range its middle, of a set its mean."""
+    """Return what the cells of a quasi-identifier suggest: the middle of a range, the mean of a set."""
     cell, axis = known.cells, known.axis
     lengths = np.diff(cell.start)
     classes = np.arange(len(lengths))
     if axis is None:
-        # A set of several texts suggests none of them.
+        # A set of several texts suggests no text.
         codes = np.where(lengths > 1, -2.0, cell.least[cell.start[:-1], 0])
         return Disclosed(Counted(classes, codes, records), known.values[:, 0], None)
     of, half = np.repeat(classes, lengths), axis.above(cell.least) / 2 + axis.above(cell.most) / 2
@@ -162,7 +152,7 @@ def suggested(known: Known, records: npt.NDArray[np.int64]) -> Disclosed:
 
 
 def deviation(guess: Counted) -> float:
-    """Return the sample standard deviation of the released values of a column; 0.0 for a single one."""
+    """Return the sample standard deviation of the released values of a column; 0.0 for a single value."""
     present = ~np.isnan(guess.value)
     value, records = guess.value[present], guess.records[present]
     largest = float(np.abs(value).max(initial=0.0))
@@ -178,7 +168,7 @@ def ranked(
     guess: Counted,
     true: npt.NDArray[np.float64],
 ) -> tuple[Counted, npt.NDArray[np.float64]]:
-    """Return released and true values as ranks among the original ones, the middle rank of equal values."""
+    """Return released and true values as ranks among the original values; ties have the middle rank."""
     values, before = distribution
 
     def rank(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -191,7 +181,7 @@ def ranked(
 def own_value_inside(
     guess: Counted, low: npt.NDArray[np.float64], high: npt.NDArray[np.float64], truth: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.bool_]:
-    """Return whether the value that was released for each record itself is in the interval."""
+    """Tell for each record whether the value that was released for it is in its interval."""
     value = guess.value[truth]
     inside = (low <= value) & (value <= high) | (np.isnan(low) & np.isnan(value))
     return inside & (truth >= 0)

@@ -1,6 +1,6 @@
 """The columns that the original and the release have in common, and their numbers.
 
-A number is two DOUBLEs, so that near ones do not become equal.
+A number is a pair of DOUBLEs, the nearest DOUBLE and the rest, so that near numbers stay different.
 """
 
 from __future__ import annotations
@@ -29,57 +29,41 @@ if TYPE_CHECKING:
     Pairs = npt.NDArray[np.float64]
 
 MIN_DIFFERENCE, MAX_DIFFERENCE = 1e-150, 1e150
-"""Differences, in standard deviations, whose squares neither vanish nor overflow."""
+"""Differences, in standard deviations, whose squares neither underflow nor overflow."""
 
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """Where the numbers of a column of the original lie.
+    """Location of the numbers of an original column; mean and deviation are shares of the range, 0 to 1."""
 
-    The least as a pair, and half of how far the greatest is above. Mean (above the least one) and standard
-    deviation (population) are shares of the whole range: 0 to 1.
-    """
-
-    least: Pairs
-    half: float
-    mean: float
-    deviation: float
+    least: Pairs  # (2,) least number
+    half: float  # half of the range
+    mean: float  # above the least number
+    deviation: float  # standard deviation of the population
 
 
 class Axis(NamedTuple):
-    """How the numbers of a column become coordinates.
+    """How the numbers of a column become coordinates, in units of 2^exponent."""
 
-    Attributes
-    ----------
-    exponent : int
-        Coordinates count units of 2^exponent, about a standard deviation: dividing by it loses nothing.
-    factor : float
-        The unit in standard deviations.
-    start, center : ndarray of shape (2,)
-        Coordinates of the least number and of the mean of the original, as pairs.
-    reach : float
-        Difference of the greatest and the least coordinate of the original.
-    """
-
-    exponent: int
-    factor: float
-    start: Pairs
-    center: Pairs
-    reach: float
+    exponent: int  # 2^exponent is about a standard deviation; division by it loses nothing
+    factor: float  # the unit in standard deviations
+    start: Pairs  # (2,) coordinate of the least number of the original
+    center: Pairs  # (2,) coordinate of the mean of the original
+    reach: float  # greatest less least coordinate of the original
 
     def placed(self, numbers: Pairs) -> Pairs:
-        """Return coordinates, as pairs."""
+        """Return the coordinates of numbers, as pairs."""
         return _divided(numbers, self.exponent)
 
     def above(self, coordinates: Pairs) -> Floats:
-        """Return how far coordinates are above the least one of the original."""
+        """Return coordinates less the least coordinate of the original."""
         return above(coordinates, self.start)
 
 
 def pairs(values: Any, name: str, table: str) -> Pairs:
-    """Numbers from what ``number.sql.j2`` gives, of shape (n, 2): nearest DOUBLE and rest; NaN for NULL.
+    """Return the numbers from ``number.sql.j2`` as pairs (n, 2): nearest DOUBLE and rest; NaN for NULL.
 
-    SourceError if a value is NaN or infinity, or has more digits than can be compared.
+    SourceError if a value is NaN or infinite, or has more digits than can be compared.
     """
     whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     near, rest = whole.flatten()
@@ -98,26 +82,26 @@ def pairs(values: Any, name: str, table: str) -> Pairs:
 
 
 def alone(codes: Floats) -> Pairs:
-    """Return codes as pairs without a rest."""
+    """Return codes as pairs whose rest is 0."""
     return np.column_stack([codes, np.zeros(len(codes))])
 
 
 def above(values: Pairs, other: Pairs) -> Floats:
-    """Return how far numbers are above others, NaN for NULL: the nearest DOUBLE to the true difference."""
+    """Return values less others: the nearest DOUBLE to the true difference, NaN for NULL."""
     difference: Floats = (values[..., 0] - other[..., 0]) + (values[..., 1] - other[..., 1])
     return difference
 
 
 def axis_of(wide: Spread, released: Pairs, name: str) -> Axis:
-    """Coordinates of a column whose standard deviation in the original is their unit. O(n).
+    """Return the axis of a column, whose unit is about the standard deviation of the original. O(n).
 
-    Released numbers say how wide a column is that is constant in the original; SourceError if one of them
-    is too far from the original ones for a square.
+    For a constant original the released numbers give the unit. SourceError if a released number is too far
+    away to square.
     """
     half = wide.deviation * wide.half
     if not half:
         half = _width(above(_divided(released, 1), _divided(wide.least, 1))) or 0.5
-    # The halves do not overflow: the unit is twice theirs.
+    # `half` is half the standard deviation, which cannot overflow. The unit is twice `half`.
     share, exponent = math.frexp(half)[0], math.frexp(half)[1] + 1
     start, reach = _divided(wide.least, exponent), float(_divided(np.array(wide.half), exponent - 1))
     center = np.array([start[0], start[1] + reach * wide.mean])
@@ -132,7 +116,7 @@ def axis_of(wide: Spread, released: Pairs, name: str) -> Axis:
 
 
 def check_near(values: Pairs, axis: Axis, name: str) -> None:
-    """Raise an error if the squared distance of two different numbers would be zero."""
+    """Raise SourceError if the squared distance of two different numbers would be zero."""
     apart = np.unique(values[~np.isnan(values[:, 0]), 0])
     gaps = np.diff(_divided(apart, axis.exponent))
     if (gaps < MIN_DIFFERENCE).any():
@@ -143,7 +127,7 @@ def check_near(values: Pairs, axis: Axis, name: str) -> None:
 
 
 def _width(numbers: Floats) -> float:
-    """Return the standard deviation of numbers, or the largest if they are all equal."""
+    """Return the standard deviation of numbers; if all are equal, their magnitude."""
     present = np.abs(numbers[~np.isnan(numbers)])
     largest = float(present.max(initial=0.0))
     if not largest:
@@ -170,14 +154,12 @@ _ZONED = "TIMESTAMP WITH TIME ZONE"
 
 
 class Measure(NamedTuple):
-    """How values of a type become numbers, with so many digits after the point, the same for both tables.
+    """How values of a type become numbers, in the units that both tables share."""
 
-    The rule is whole, float, rounded (a DECIMAL beside a DOUBLE of the other table), date, coarse (units
-    larger than microseconds), micro, nano, or text.
-    """
-
+    # whole, float, rounded (a DECIMAL beside a DOUBLE of the other table), date, coarse (units larger than
+    # microseconds), micro, nano, or text
     rule: str
-    scale: int = 0
+    scale: int = 0  # digits after the point
 
     @property
     def finite(self) -> bool:
@@ -186,21 +168,17 @@ class Measure(NamedTuple):
 
 
 class SharedColumn(NamedTuple):
-    """A column that both tables have, as the original spells it.
-
-    Released as value, range (a struct of low and high), set (a list) or label of a hierarchy, of which
-    `below` is the relation (label, leaf); both measures have the same units.
-    """
+    """A column of both tables, spelled as in the original; both measures have the same units."""
 
     name: str
-    form: str
+    form: str  # value, range (a struct of low and high), set (a list) or label of a hierarchy
     original: Measure
     released: Measure
-    below: str | None = None
+    below: str | None = None  # relation (label, leaf) of the hierarchy
 
     @property
     def nominal(self) -> bool:
-        """Whether its values are equal or different, and nothing in between."""
+        """Whether two values of the column are only equal or different."""
         return self.original.rule == "text"
 
 
@@ -212,12 +190,10 @@ def columns_of(
     *,
     below: Mapping[str, str],
 ) -> tuple[SharedColumn, ...]:
-    """Columns by name in any case, as the original and the release (SQL text) have them.
+    """Return columns by name, in any case, as the original and the release (SQL text) have them.
 
-    `below` has the relation (label, leaf) of each column with a hierarchy, by folded name.
-
-    Errors name the option. PolicyError if a column does not exist in both, has a type without distances, or
-    another type in the release.
+    `below` has the relation (label, leaf) of each column with a hierarchy, by folded name. PolicyError, which
+    names the option, if a table lacks a column, or a type has no distances or differs in the release.
     """
     original, release = (_types(con, relation) for relation in relations)
     columns = []
@@ -233,7 +209,7 @@ def columns_of(
 
 
 def has_column(con: duckdb.DuckDBPyConnection, relation: str, name: str) -> bool:
-    """Whether a relation has a column, in any case."""
+    """Tell whether a relation has a column, in any case."""
     return fold(name) in _types(con, relation)
 
 
@@ -273,7 +249,7 @@ def _column(name: str, original: str, released: str, below: str | None) -> Share
 
 
 def _family(type_text: str) -> str | None:
-    """Return what values of a type can be compared with; None if they have no distance."""
+    """Return the kind of values that values of a type are compared with; None if they have no distance."""
     if type_text in {_ZONED, "TIMESTAMPTZ_NS"}:
         return type_text if type_text == _ZONED else None
     return _FAMILY.get(kind_of(type_text))
@@ -298,10 +274,10 @@ def _measure(type_text: str, digits: int, *, real: bool) -> Measure:
 def spreads(
     con: duckdb.DuckDBPyConnection, relation: str, columns: Sequence[SharedColumn]
 ) -> tuple[int, dict[str, Spread]]:
-    """Number of records of the original, and where its numbers lie, by name of column. O(n) in SQL.
+    """Return the records of the original, and the spread of its numeric columns by name. O(n) in SQL.
 
-    Nominal columns are passed over; zeros for a column that is NULL everywhere. SourceError if the table is
-    empty or cannot be read, or a column holds what is no number.
+    A column of NULLs has zeros. SourceError if the table is empty or unreadable, or a column holds NaN or
+    infinity.
     """
     numbers = [column for column in columns if not column.nominal]
     query = templates.render("linkage/original.sql.j2:moments", relation=relation, columns=numbers)
@@ -327,9 +303,9 @@ def _spread(name: str, unusable: int, least: object, greatest: object, *moments:
 def distribution(
     con: duckdb.DuckDBPyConnection, relation: str, column: SharedColumn
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Values (v, 2) of a column of numbers in their order, and (v + 1) how many records come before each.
+    """Return the sorted values (v, 2) of a numeric column, and the records before each (v + 1). O(n log n).
 
-    The last count is that of all records with a value. O(n log n) in SQL.
+    The last count is that of all records with a value.
     """
     query = templates.render("linkage/original.sql.j2:distribution", relation=relation, column=column)
     table = engine.table(con, query, STAGE)

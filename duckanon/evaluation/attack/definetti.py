@@ -32,21 +32,20 @@ Form = Literal["anatomy", "swap"]
 
 @dataclass(frozen=True)
 class Guessed:
-    """What the attack finds of a sensitive column.
+    """Result of the attack on a sensitive column.
 
     Attributes
     ----------
     sensitive : str
         The column.
     attacked : int
-        Records whose value is guessed: all of a release of two tables; of values dealt anew those whose known
-        values occur together in one class only.
+        Records whose value is guessed. 'anatomy': all records. 'swap': records whose known values occur
+        together in one class only.
     right : float
-        Share of them whose guess is right. Of records that agree in all that is known the guesses are dealt
-        at random.
+        Share of the attacked records whose guess is right. Where records agree in all known values, their
+        guesses are dealt at random.
     by_counts : float
-        The same for whoever says of each record the most frequent value of its class: with 'anatomy' 1 / l
-        at most.
+        The same share if every guess is the most frequent value of the class; with 'anatomy' at most 1 / l.
     """
 
     sensitive: str
@@ -114,9 +113,36 @@ def definetti_attack(
 ) -> Definetti:
     """Guess the sensitive value of every person from a release with exact quasi-identifiers.
 
-    `beside` is the second table of 'anatomy', None for 'swap', in which at most `sample` persons are looked
-    for. The original tells which guesses are right, and in 'swap' who is in which class. O(n log n) in SQL;
-    in memory a pair for each record and value of its class. A SourceError where a release has no classes.
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The connection; nothing is written.
+    sides : Sides
+        The original and the release. The original tells which guesses are right, and in 'swap' who is in
+        which class.
+    quasi, sensitive : sequence of str
+        Known columns, and columns to be guessed.
+    beside : str, optional
+        Second table of a release as 'anatomy'; None for 'swap'.
+    sample, seed : int
+        'swap': at most `sample` persons are attacked, drawn by `seed`.
+
+    Returns
+    -------
+    Definetti
+        Shares of right guesses.
+
+    Raises
+    ------
+    SourceError
+        The release has no classes, or no person can be attacked.
+    PolicyError
+        A table lacks a column.
+
+    Notes
+    -----
+    O(n log n) in SQL; in memory a pair for each record and value of its class. Method and source:
+    `duckanon.measures.definetti`.
     """
     if not has_column(con, sides.release, CLASS):
         raise SourceError(
@@ -145,7 +171,7 @@ def definetti_attack(
 
 
 def _is_text(con: duckdb.DuckDBPyConnection, relation: str, name: str) -> bool:
-    """Whether the values of a column have no order that counts."""
+    """Tell whether the values of a column have no order."""
     kinds = {fold(column): kind for column, kind in columns_of(con, relation, STAGE)}
     if fold(name) not in kinds:
         raise PolicyError(f"quasi_identifiers names {name!r}, which the original does not have")
@@ -153,7 +179,7 @@ def _is_text(con: duckdb.DuckDBPyConnection, relation: str, name: str) -> bool:
 
 
 def _guessed(rows: pa.Table, held: pa.Table, name: str, texts: Sequence[bool]) -> Guessed:
-    """Attack, and count by the records with a true value which guesses are right."""
+    """Run the attack on a sensitive column, and count right guesses by the records with a true value."""
     number = {value: place for place, value in enumerate(dict.fromkeys(held.column("value").to_pylist()))}
     classes = np.unique(arrow.numbers(held.column("class")))
     holds = Held(
@@ -164,7 +190,7 @@ def _guessed(rows: pa.Table, held: pa.Table, name: str, texts: Sequence[bool]) -
     ranks = [arrow.numbers(rows.column(f"c{place}")).astype(np.int64) for place in range(1, len(texts) + 1)]
     known = np.stack([one if text else binned(one) for one, text in zip(ranks, texts, strict=True)], axis=1)
     person = arrow.numbers(rows.column("person")).astype(np.int64)
-    # Of the original there is no class, but of 'swap' the person's own.
+    # Rows of the original have no class; in 'swap' a row has the class of its person.
     released = ~np.asarray(rows.column("class").is_null())
     own = arrow.numbers(rows.column("class").fill_null(-1)).astype(np.int64)
     true = np.array([number.get(value, -1) for value in rows.column("value").to_pylist()], dtype=np.int64)

@@ -1,8 +1,8 @@
 """Linkage attack: how many records of the original are found again in its release.
 
-For every record of the original (a sample of a large table) an attacker knows some quasi-identifiers, takes
-the nearest released record, and of several equally near ones any. The share of records that are linked
-correctly is measured where the owner knows the truth, and bounded from above where nobody does.
+For every record of the original (a sample of a large table) an attacker knows some quasi-identifiers and
+takes the nearest released record, any of several equally near records. The share of correctly linked records
+is measured where the owner knows the truth. Where nobody knows the truth, the share is bounded from above.
 """
 
 from __future__ import annotations
@@ -51,8 +51,7 @@ def linkage(
         Columns that an attacker may know.
     **options : object
         ``subsets``, ``columns``, ``percent``, ``interval``, ``id``, ``policy``, ``hierarchies``, ``sample``,
-        ``seed``: see
-        `duckanon.evaluation.attack.options.Attack`.
+        ``seed``: see `duckanon.evaluation.attack.options.Attack`.
 
     Returns
     -------
@@ -62,17 +61,16 @@ def linkage(
     Raises
     ------
     DuckanonError
-        A table is empty or cannot be read, a column does not exist in both, has a type without distances or
-        values that cannot be compared, an option is out of range, or the id does not say the truth.
+        A table is empty or cannot be read, a table lacks a column, a type has no distances, values cannot be
+        compared, an option is out of range, or the id does not say the truth.
 
     Notes
     -----
-    Distances are those of the pipeline: z-scores of the original's columns of numbers and dates, 1 between
-    two different texts, and being missing is a coordinate of its own. A released range is as near as its
-    nearest end, a set as its nearest member, a label as the nearest value below it. Differences are exact:
-    near numbers are not taken for equal.
-    O(n log n) in SQL, and O((m + r) log m) on average for each subset, with m released classes and a sample
-    of r records.
+    Distances are those of the pipeline. Numbers and dates are z-scores of the original's columns. Two
+    different texts are 1 apart. NULL is a coordinate of its own. A released range is as near as its nearest
+    end, a set as its nearest member, a label as the nearest value below it. Differences are exact, so near
+    numbers do not count as equal. O(n log n) in SQL, and O((m + r) log m) on average for each subset, with m
+    released classes and a sample of r records.
     """
     plain = con.duckdb if isinstance(con, Connection) else con
     sides = Sides(_relation(original), _relation(release), original, release)
@@ -80,7 +78,7 @@ def linkage(
 
 
 def attacked(con: duckdb.DuckDBPyConnection, sides: Sides, attack: Attack) -> Linkage:
-    """Attack a release as `linkage` does, both tables given as SQL text."""
+    """Attack a release as `linkage` does; both tables are SQL text."""
     with progress.step("linkage: read"):
         ready = prepare(con, sides, attack)
     known_truth = attack.id is not None

@@ -1,8 +1,8 @@
-"""Distance-based record linkage: which released records are nearest to what an attacker knows.
+"""Distance-based record linkage: the released records nearest to what an attacker knows.
 
-Released records that an attacker cannot tell apart form a group; a search tree over the groups finds the
-nearest ones, all of them where several are equally near. A released cell is one value, a range, or a set of
-values, so a tree of points will not do.
+Released records that an attacker cannot tell apart form a group. A search tree over the groups finds the
+nearest groups, all of them where several are equally near. A released cell is a value, a range or a set of
+values, so a tree of points is not enough.
 """
 
 from __future__ import annotations
@@ -27,37 +27,24 @@ if TYPE_CHECKING:
 
 
 class Cells(NamedTuple):
-    """The released cells of some groups in some columns (a named tuple, because numba takes it apart).
+    """Released cells of groups in a columns, each of one alternative or more (a tuple, as numba needs)."""
 
-    Attributes
-    ----------
-    start : ndarray of shape (a, groups + 1), int64
-        Cell j of group g is ``least[start[j, g]:start[j, g + 1]]``, its alternatives, at least one.
-    least, most : ndarray of shape (alternatives, 2), float64
-        From where to where an alternative reaches; both the value itself for a value, NaN for NULL. A nominal
-        value is its code, NULL among them. A number is the sum of two, the second smaller than the last digit
-        of the first.
-    nominal : ndarray of shape (a,), bool
-        Whether two different values of a column are at squared distance 1, whatever they are.
-    center : ndarray of shape (a, 2), float64
-        The number of a column that stands for NULL.
-    factor : ndarray of shape (a,), float64
-        What a difference of 1 in a column counts in a distance.
-    """
-
-    start: NDArray[np.int64]
+    start: NDArray[np.int64]  # (a, groups + 1) cell j of group g is least[start[j, g]:start[j, g + 1]]
+    # (alternatives, 2) least and greatest number of an alternative, equal for a value; NaN for NULL. A number
+    # is a pair, whose second part is below the last digit of the first. A nominal value or NULL is its code.
     least: NDArray[np.float64]
     most: NDArray[np.float64]
-    nominal: NDArray[np.bool_]
-    center: NDArray[np.float64]
-    factor: NDArray[np.float64]
+    nominal: NDArray[np.bool_]  # (a,) two different values of the column are at squared distance 1
+    center: NDArray[np.float64]  # (a, 2) number of the column that stands for NULL
+    factor: NDArray[np.float64]  # (a,) distance of a difference of 1 in the column
 
 
 @compiled
 def distance(cells: Cells, group: int, point: NDArray[np.float64]) -> float:
-    """Squared distance from a point (a, 2) to the nearest alternative of each cell of a group.
+    """Return the summed squared distance from a point (a, 2) to the nearest alternative of each cell.
 
-    O(alternatives). A point is what is known of a record: numbers, codes of nominal values, NaN for NULL.
+    A point holds the known values of a record: numbers (NaN for NULL), codes of nominal values.
+    O(alternatives).
     """
     total = 0.0
     for j in range(len(point)):
@@ -70,10 +57,7 @@ def distance(cells: Cells, group: int, point: NDArray[np.float64]) -> float:
 
 @compiled
 def beyond(value: NDArray[np.float64], other: NDArray[np.float64]) -> float:
-    """How far a number (a pair) is above another; zero exactly if they are equal.
-
-    Only what is left after subtraction is rounded.
-    """
+    """Return a number less another, both pairs; only the difference is rounded, so 0 means equal."""
     return float((value[0] - other[0]) + (value[1] - other[1]))
 
 
@@ -94,70 +78,39 @@ def _apart(cells: Cells, j: int, one: int, value: NDArray[np.float64]) -> float:
 
 
 LEAF = 8
-"""Groups in a leaf, at most."""
+"""Most groups in a leaf."""
 
 SLACK = 1e-9
-"""Squared distances that differ by no more than this share are ties: rounding must not break them."""
+"""Squared distances whose relative difference is at most this are ties, so that rounding breaks no tie."""
 
 VALUES_ONE_BY_ONE = 8
-"""Values that are looked at one by one before their number is halved again and again."""
+"""Values that are compared one by one before a binary search."""
 
 STACK = 128
 
 
 class GroupTree(NamedTuple):
-    """A perfect, balanced tree over groups: node v has the children 2v + 1 and 2v + 2.
+    """A perfect, balanced tree over groups: node v has the children 2v + 1 and 2v + 2."""
 
-    Attributes
-    ----------
-    cells : Cells
-        Of all groups.
-    order, first : ndarray of shape (groups,) and (leaves + 1,), int64
-        Groups leaf by leaf, and where each leaf begins.
-    low, high : ndarray of shape (nodes, a, 2), float64
-        What the cells below a node span, without NULL.
-    absent : ndarray of shape (nodes, a), bool
-        Whether a number is NULL below a node.
-    """
-
-    cells: Cells
-    order: NDArray[np.int64]
-    first: NDArray[np.int64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    absent: NDArray[np.bool_]
+    cells: Cells  # of all groups
+    order: NDArray[np.int64]  # (groups,) groups leaf by leaf
+    first: NDArray[np.int64]  # (leaves + 1,) where each leaf begins
+    low: NDArray[np.float64]  # (nodes, a, 2) least number below a node, without NULL
+    high: NDArray[np.float64]  # (nodes, a, 2) greatest number below a node, without NULL
+    absent: NDArray[np.bool_]  # (nodes, a) whether a number below a node is NULL
 
 
 class Guesses(NamedTuple):
-    """What the records of each group, and of all together, would tell about c columns.
+    """Released values of c columns by group; the last group, number `groups`, is all groups together."""
 
-    Attributes
-    ----------
-    start : ndarray of shape (c, groups + 2), int64
-        Column j of group g has the values ``position[start[j, g]:start[j, g + 1]]``.
-    position : ndarray of shape (values,), float64
-        Ascending within a group; without NULL.
-    before : ndarray of shape (values + 1,), int64
-        Records that have one of the values before.
-    absent : ndarray of shape (c, groups + 1), int64
-        Records of a group with NULL.
-
-    Notes
-    -----
-    The last group, number `groups`, is all of them.
-    """
-
-    start: NDArray[np.int64]
-    position: NDArray[np.float64]
-    before: NDArray[np.int64]
-    absent: NDArray[np.int64]
+    start: NDArray[np.int64]  # (c, groups + 2) group g has the values position[start[j, g]:start[j, g + 1]]
+    position: NDArray[np.float64]  # (values,) values, ascending within a group, without NULL
+    before: NDArray[np.int64]  # (values + 1,) records with an earlier value
+    absent: NDArray[np.int64]  # (c, groups + 1) records of a group with NULL
 
 
 def plant(cells: Cells) -> GroupTree:
-    """Return the search tree over all g groups. O(g log g) time, O(g) memory.
-
-    There is at least one group; no column at all is allowed.
-    """
+    """Return the search tree over g >= 1 groups; there may be no column. O(g log g) time, O(g) memory."""
     columns, groups = cells.start.shape[0], cells.start.shape[1] - 1
     depth = 0
     while columns and -(-groups >> depth) > LEAF:
@@ -174,7 +127,7 @@ def plant(cells: Cells) -> GroupTree:
 
 
 def _centers(cells: Cells) -> NDArray[np.float64]:
-    """Return the first alternative of each cell as z-scores; codes on 0 to 4, the width of common ones."""
+    """Return the first alternative of each cell as z-scores; codes are scaled to 0..4, as wide as these."""
     columns, groups = cells.start.shape[0], cells.start.shape[1] - 1
     centers = np.zeros((groups, columns))
     for j in range(columns):
@@ -188,7 +141,7 @@ def _centers(cells: Cells) -> NDArray[np.float64]:
 
 @compiled
 def _span(tree: GroupTree) -> None:
-    """Compute what the nodes span, leaves first."""
+    """Compute the numbers that each node spans, leaves first."""
     cells, leaves = tree.cells, len(tree.first) - 1
     for leaf in range(leaves):
         node = leaves - 1 + leaf
@@ -208,7 +161,7 @@ def _span(tree: GroupTree) -> None:
 
 @compiled
 def _widen(tree: GroupTree, node: int, j: int, low: NDArray[np.float64], high: NDArray[np.float64]) -> None:
-    """Let a node span two more numbers."""
+    """Extend the span of a node by two numbers."""
     if beyond(low, tree.low[node, j]) < 0:
         tree.low[node, j] = low
     if beyond(high, tree.high[node, j]) > 0:
@@ -218,42 +171,17 @@ def _widen(tree: GroupTree, node: int, j: int, low: NDArray[np.float64], high: N
 @compiled
 def attack(
     tree: GroupTree,
-    weight: NDArray[np.int64],
-    known: NDArray[np.float64],
-    truth: NDArray[np.int64],
-    guesses: Guesses,
-    low: NDArray[np.float64],
+    weight: NDArray[np.int64],  # (groups,) records of each group, at least 1
+    known: NDArray[np.float64],  # (r, a, 2) known values; NaN for a number that is NULL
+    truth: NDArray[np.int64],  # (r,) group of each record; negative where it was left out or is unknown
+    guesses: Guesses,  # released values of c columns
+    low: NDArray[np.float64],  # (r, c) interval around the true value; NaN where it is NULL
     high: NDArray[np.float64],
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
-    """Return what linking each record to the nearest released records gives.
+    """Return for r records: nearest records (r,), own group among them (r,), and disclosing records (r, c).
 
-    Parameters
-    ----------
-    tree : Tree
-        The released groups.
-    weight : ndarray of shape (groups,), int64
-        Records of each, at least 1.
-    known : ndarray of shape (r, a, 2), float64
-        What the attacker knows of r records; NaN for a number that is NULL.
-    truth : ndarray of shape (r,), int64
-        Group in which a record was released; negative where it was not, or where nobody knows.
-    guesses : Guesses
-        The released values of c columns.
-    low, high : ndarray of shape (r, c), float64
-        Interval around the true value of each column; NaN where it is NULL.
-
-    Returns
-    -------
-    nearest : ndarray of shape (r,), int64
-        Number of nearest released records.
-    hit : ndarray of shape (r,), bool
-        Whether the group of `truth` is among them.
-    inside : ndarray of shape (r, c), int64
-        How many of them have a value in the interval; NULL is in the interval of NULL.
-
-    Notes
-    -----
-    O(log g) a record on average; O(g) where all groups are equally near. Deterministic.
+    Disclosing: nearest records with a value in the interval; NULL is in the interval of NULL. Deterministic.
+    O(log g) a record on average, O(g) where all groups are equally near.
     """
     size, columns = len(known), guesses.start.shape[0]
     nearest, hit = np.zeros(size, np.int64), np.zeros(size, np.bool_)
@@ -264,7 +192,7 @@ def attack(
         limit = _least(tree, known[i]) * (1 + SLACK)
         count = _within(tree, known[i], limit, nearby)
         if count == groups:
-            # Nothing is nearer than anything else, as when a text does not occur in the release.
+            # All groups are equally near, as for a text that does not occur in the release.
             nearest[i], hit[i] = everyone, truth[i] >= 0
             for j in range(columns):
                 inside[i, j] = _records(guesses, j, groups, low[i, j], high[i, j])
@@ -280,7 +208,7 @@ def attack(
 
 @compiled
 def _least(tree: GroupTree, point: NDArray[np.float64]) -> float:
-    """Return the squared distance of the nearest group."""
+    """Return the squared distance to the nearest group."""
     first_leaf = len(tree.first) - 2
     nodes, bounds = np.empty(STACK, np.int64), np.empty(STACK)
     nodes[0], bounds[0], height = 0, 0.0, 1
@@ -306,7 +234,7 @@ def _least(tree: GroupTree, point: NDArray[np.float64]) -> float:
 
 @compiled
 def _within(tree: GroupTree, point: NDArray[np.float64], limit: float, nearby: NDArray[np.int64]) -> int:
-    """Write the groups within a squared distance into `nearby`; return how many there are."""
+    """Write the groups within a squared distance into `nearby`; return their number."""
     first_leaf = len(tree.first) - 2
     nodes = np.empty(STACK, np.int64)
     nodes[0], height, count = 0, 1, 0
@@ -328,7 +256,7 @@ def _within(tree: GroupTree, point: NDArray[np.float64], limit: float, nearby: N
 
 @compiled
 def _bound(tree: GroupTree, node: int, point: NDArray[np.float64]) -> float:
-    """Return a squared distance that no group below a node undercuts."""
+    """Return a lower bound on the squared distance to every group below a node."""
     total = 0.0
     for j in range(len(point)):
         if np.isnan(point[j, 0]) or tree.absent[node, j]:
@@ -340,7 +268,7 @@ def _bound(tree: GroupTree, node: int, point: NDArray[np.float64]) -> float:
 
 @compiled
 def _records(guesses: Guesses, column: int, group: int, low: float, high: float) -> int:
-    """Return how many records of a group have a value of a column in an interval."""
+    """Return the number of records of a group with a value of a column in an interval."""
     if np.isnan(low):
         return int(guesses.absent[column, group])
     first, last = guesses.start[column, group], guesses.start[column, group + 1]
@@ -355,7 +283,7 @@ def _records(guesses: Guesses, column: int, group: int, low: float, high: float)
 
 @compiled
 def _before(values: NDArray[np.float64], first: int, last: int, value: float) -> int:
-    """Return the first place in an ascending part of the values that is not below a value, else its end."""
+    """Return the first place of an ascending part whose value is not below `value`, else its end."""
     while first < last:
         middle = (first + last) // 2
         if values[middle] < value:
@@ -367,67 +295,34 @@ def _before(values: NDArray[np.float64], first: int, last: int, value: float) ->
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """The sample of r records of the original, and m released classes.
+    """A sample of r records of the original, and m released classes; q known columns, c to be disclosed."""
 
-    Attributes
-    ----------
-    known : ndarray of shape (r, q, 2), float64
-        Quasi-identifiers: coordinates (NaN for NULL), or codes of nominal columns; as pairs.
-    cells : tuple of Alternatives
-        What the classes released for each quasi-identifier, on the same scale.
-    nominal : ndarray of shape (q,), bool
-        Which columns have codes.
-    center, factor : ndarray of shape (q, 2) and (q,), float64
-        Coordinate of the mean, and the unit of the coordinates in standard deviations.
-    records : ndarray of shape (m,), int64
-        Released records of each class.
-    truth : ndarray of shape (r,), int64
-        Class of each record; negative where it was left out, or where nobody knows.
-    guesses : tuple of Counted
-        Released values of the columns to be disclosed.
-    low, high : ndarray of shape (r, c), float64
-        Interval around the true values of those columns; NaN for NULL.
-    """
-
+    # (r, q, 2) quasi-identifiers as pairs: coordinates (NaN for NULL), or codes of nominal columns
     known: npt.NDArray[np.float64]
+    # released cells of the classes for each quasi-identifier, on the same scale
     cells: tuple[Alternatives, ...]
-    nominal: npt.NDArray[np.bool_]
-    center: npt.NDArray[np.float64]
-    factor: npt.NDArray[np.float64]
-    records: Ints
-    truth: Ints
-    guesses: tuple[Counted, ...]
-    low: npt.NDArray[np.float64]
-    high: npt.NDArray[np.float64]
+    nominal: npt.NDArray[np.bool_]  # (q,) which columns have codes
+    center: npt.NDArray[np.float64]  # (q, 2) coordinate of the mean
+    factor: npt.NDArray[np.float64]  # (q,) unit of the coordinates in standard deviations
+    records: Ints  # (m,) released records of each class
+    truth: Ints  # (r,) class of each record; negative where it was left out or is unknown
+    guesses: tuple[Counted, ...]  # released values of the columns to be disclosed
+    low: npt.NDArray[np.float64]  # (r, c) interval around the true values of these columns; NaN for NULL
+    high: npt.NDArray[np.float64]  # (r, c)
 
 
 class Linked(NamedTuple):
-    """What an attack found for each record of the sample.
+    """Result of an attack for each record of the sample."""
 
-    Attributes
-    ----------
-    groups, smallest : int
-        Released combinations of the known columns, and the fewest records that share one.
-    nearest : ndarray of shape (r,), int64
-        Number of nearest released records.
-    own : ndarray of shape (r,), int64
-        How many of them are in the group of the record; 0 where it is not among them, or nobody knows.
-    inside : ndarray of shape (r, c), int64
-        How many of them have a value in the interval of each column.
-    """
-
-    groups: int
-    smallest: int
-    nearest: Ints
-    own: Ints
-    inside: Ints
+    groups: int  # released combinations of the known columns
+    smallest: int  # fewest records with one combination
+    nearest: Ints  # (r,) number of nearest released records
+    own: Ints  # (r,) nearest records in the group of the record; 0 where none is, or the group is unknown
+    inside: Ints  # (r, c) nearest records with a value in the interval of each column
 
 
 def link(problem: Problem, subset: Sequence[int]) -> Linked:
-    """Link every record of the sample by some of the quasi-identifiers. O((m + r) log m) time on average.
-
-    `subset` are their numbers; none for an attacker who picks a record blindly.
-    """
+    """Link the sample by the quasi-identifiers of `subset`, blindly if it is empty. O((m + r) log m)."""
     group, first = _groups([problem.cells[j].key for j in subset], len(problem.records))
     weight = np.bincount(group, weights=problem.records, minlength=len(first)).astype(np.int64)
     truth = np.where(problem.truth < 0, -1, group[problem.truth])
@@ -444,7 +339,7 @@ def link(problem: Problem, subset: Sequence[int]) -> Linked:
 
 
 def _groups(keys: Sequence[Ints], classes: int) -> tuple[Ints, Ints]:
-    """Return the group of each class, and the first class of each group: those with equal keys."""
+    """Return the group of each class, equal keys being a group, and the first class of each group."""
     group, first = np.zeros(classes, np.int64), np.zeros(1, np.int64)
     for key in keys:
         pairs = group * (int(key.max()) + 1) + key
@@ -453,14 +348,14 @@ def _groups(keys: Sequence[Ints], classes: int) -> tuple[Ints, Ints]:
 
 
 def _gathered(problem: Problem, subset: list[int], rows: Ints) -> Cells:
-    """Return the cells of some classes, all columns behind each other."""
+    """Return the cells of some classes, column after column."""
     start = np.zeros((len(subset), len(rows) + 1), np.int64)
     least, most, used = [np.zeros((0, 2))], [np.zeros((0, 2))], 0
     for j, column in enumerate(problem.cells[at] for at in subset):
         lengths = column.start[rows + 1] - column.start[rows]
         ends = np.cumsum(lengths)
         start[j, 0], start[j, 1:] = used, used + ends
-        # Position of every alternative: where its cell begins, and how far it is from there.
+        # Position of every alternative: begin of its cell, and place in the cell.
         at = np.repeat(column.start[rows] - (ends - lengths), lengths) + np.arange(int(ends[-1]))
         least.append(column.least[at])
         most.append(column.most[at])
@@ -470,7 +365,7 @@ def _gathered(problem: Problem, subset: list[int], rows: Ints) -> Cells:
 
 
 def _guesses(columns: Sequence[Counted], group: Ints, groups: int) -> Guesses:
-    """Return the released values of each group, sorted and counted; those of all of them come last."""
+    """Return the released values of each group, sorted and counted; the values of all groups come last."""
     start = np.zeros((len(columns), groups + 2), np.int64)
     absent = np.zeros((len(columns), groups + 1), np.int64)
     position, records, used = [np.zeros(0)], [np.zeros(1, np.int64)], 0

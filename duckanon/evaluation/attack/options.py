@@ -1,4 +1,4 @@
-"""What an attacker is assumed to know, and how the attack is measured."""
+"""Options of a linkage attack: what an attacker knows, and how the attack is measured."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Interval = Literal["range", "rank", "sd"]
 SAMPLE = 10_000
-"""Records of the original that are linked, unless told otherwise."""
+"""Default number of records of the original that are linked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class Attack:
     quasi_identifiers : sequence of str
         Columns that an attacker may know.
     subsets : sequence of sequence of str, optional
-        Which of them the attacker knows, one attack each; by default all, each alone, and all but one.
+        Known columns of each attack; by default all columns, each column alone, and all but one.
     columns : sequence of str, optional
         Columns whose values are to be disclosed; by default the quasi-identifiers.
     percent : float
@@ -40,14 +40,15 @@ class Attack:
     interval : str
         ``range`` of the original column, ``rank`` among its values, or ``sd`` of the released column.
     id : str, optional
-        Column of the original that says who is who: its released value is the truth.
+        Column of the original that tells records apart: its released value is the truth.
     policy : Policy, optional
-        Policy of the release: with `id` the truth is computed anew, where the release has no such column.
+        Policy of the release, for a release without the column `id`: the truth is computed anew by it. Needs
+        `id`.
     hierarchies : mapping from column to str or to rows, optional
-        Of the quasi-identifiers that are released as labels, as in `duckanon.Policy`; by default those of the
-        policy.
+        Hierarchies of the quasi-identifiers that are released as labels, as in `duckanon.Policy`; by default
+        those of the policy.
     sample : int
-        Records of the original that are linked, at least 1; all of them if there are no more.
+        Records of the original that are linked, at least 1; all records if there are no more.
     seed : int
         Draws another sample.
 
@@ -93,7 +94,7 @@ class Attack:
                     raise PolicyError(f"a subset names {name!r}, which is not among the quasi-identifiers")
 
     def labels(self) -> ByColumn[Hierarchy]:
-        """Hierarchies of the quasi-identifiers that are released as labels."""
+        """Return the hierarchies of the quasi-identifiers that are released as labels."""
         if self.hierarchies is not None:
             return ByColumn(checked("hierarchies", self.hierarchies))
         if self.policy is None:
@@ -102,7 +103,7 @@ class Attack:
         return ByColumn({name: self.policy.hierarchies[name] for name in labelled})
 
     def known(self) -> list[tuple[int, ...]]:
-        """Numbers of the columns of each attack, beginning with the attacker who knows nothing."""
+        """Return the numbers of the known columns of each attack; the first attacker knows nothing."""
         number = {fold(name): at for at, name in enumerate(self.quasi_identifiers)}
         every = tuple(range(len(self.quasi_identifiers)))
         if self.subsets is not None:

@@ -1,4 +1,4 @@
-"""From two relations to the arrays of a linkage attack."""
+"""Preparation of a linkage attack: arrays from two relations."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Sides(NamedTuple):
-    """The two tables: as SQL text, and how a report calls them."""
+    """The two tables: as SQL text, and by the names of a report."""
 
     original: str
     release: str
@@ -46,19 +46,15 @@ class Sides(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """What the steps of one preparation share.
-
-    The names of its temporary tables begin with the workspace; `guessed` are the columns to be disclosed,
-    and `wide` says where the numbers of the original lie, by column.
-    """
+    """What the steps of a preparation share."""
 
     con: duckdb.DuckDBPyConnection
     sides: Sides
     attack: Attack
-    workspace: str
+    workspace: str  # prefix of the temporary tables
     quasi: tuple[SharedColumn, ...]
-    guessed: tuple[SharedColumn, ...]
-    wide: dict[str, Spread]
+    guessed: tuple[SharedColumn, ...]  # columns to be disclosed
+    wide: dict[str, Spread]  # spread of the original, by column
     records: int
 
     @property
@@ -67,11 +63,11 @@ class Run:
         return tuple(dict.fromkeys((*self.quasi, *self.guessed)))
 
     def named(self, name: str) -> str:
-        """Full name of a temporary table."""
+        """Return the full name of a temporary table."""
         return f"{self.workspace}_{name}"
 
     def text(self, name: str, **values: object) -> str:
-        """Text of a template, with the names that all of them share."""
+        """Return the text of a template, with the names that all templates share."""
         names = {part: self.named(part) for part in ("sample", "classes", "owner")}
         return templates.render(name, **{"columns": self.quasi, **names, **values})
 
@@ -80,15 +76,14 @@ class Run:
         engine.run(self.con, self.text(name, **values), STAGE, error=SourceError)
 
     def table(self, name: str, **values: object) -> pa.Table:
-        """Rows of a template."""
+        """Return the rows of a template."""
         return engine.table(self.con, self.text(name, **values), STAGE)
 
 
 def true_classes(run: Run, id_column: str) -> npt.NDArray[np.int64]:
-    """Class in which each record of the sample was released, by the owner's id.
+    """Return the class in which each sampled record was released, by the owner's id; -1 if left out.
 
-    -1 for one that was left out. An error is raised where the id does not say the truth. Classes and sample
-    must be there.
+    SourceError where the id does not say the truth. The tables of classes and sample must exist.
     """
     with _owners_copy(run, id_column) as copy:
         run.run("linkage/released.sql.j2:owner", relation=copy, id=id_column)
@@ -115,7 +110,7 @@ def true_classes(run: Run, id_column: str) -> npt.NDArray[np.int64]:
 
 @contextmanager
 def _owners_copy(run: Run, id_column: str) -> Iterator[str]:
-    """Give the released records with their id, as SQL text: the release itself, or made by its policy."""
+    """Give the released records with their id, as SQL text: the release, or a copy made by its policy."""
     policy = run.attack.policy
     if policy is None:
         if not has_column(run.con, run.sides.release, id_column):
@@ -127,38 +122,34 @@ def _owners_copy(run: Run, id_column: str) -> Iterator[str]:
         return
     query = templates.render("relation.sql.j2:rows", relation=run.sides.original)
     with warnings.catch_warnings():
-        # They were raised when the release was made.
+        # The same warnings were raised when the release was made.
         warnings.simplefilter("ignore", DuckanonWarning)
         with owners_copy(run.con, query, policy) as copy:
             yield copy
 
 
 _SLACK = 1e-9
-"""A value at the edge of an interval is inside, whatever rounding makes of it."""
+"""Share by which intervals are widened, so that rounding leaves a value at the edge inside."""
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A problem, the columns it speaks about, and the size of both tables.
-
-    `own` says for each guessed quasi-identifier whether the value that was released for the record itself
-    is in the interval; None where the truth is not known, or for another column. `left_out` counts records
-    of the sample: all of them where the truth is not known.
-    """
+    """A problem, its columns, and the sizes of both tables."""
 
     problem: Problem
     quasi: tuple[SharedColumn, ...]
     guessed: tuple[SharedColumn, ...]
+    # for each guessed column: whether the value released for the record is in the interval; None if unknown
     own: tuple[npt.NDArray[np.bool_] | None, ...]
     records: int
     released: int
-    left_out: int
+    left_out: int  # records of the sample; all of them where the truth is unknown
 
 
 def prepare(con: duckdb.DuckDBPyConnection, sides: Sides, attack: Attack) -> Prepared:
-    """Read what an attack needs from both tables; temporary tables are removed.
+    """Read the arrays of an attack from both tables; temporary tables are removed.
 
-    O(n log n) in SQL for n records; in memory the sample and the released classes.
+    O(n log n) in SQL for n records; memory holds the sample and the released classes.
     """
     tables = sides[:2]
     if attack.id is not None and not has_column(con, sides.original, attack.id):
@@ -218,7 +209,7 @@ def _check_size(records: int, released: int) -> None:
 
 
 def _check_texts(run: Run) -> None:
-    """Raise an error for a text that nothing in the original would be near to, or a label of no hierarchy."""
+    """Raise SourceError for a released text that the original lacks, or a label that its hierarchy lacks."""
     for number, column in enumerate(run.quasi, start=1):
         if not column.nominal and column.form != "label":
             continue
@@ -296,7 +287,7 @@ def _disclosed(
 def _interval(
     run: Run, column: SharedColumn, disclosed: Disclosed
 ) -> tuple[Counted, npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return released values, and the two ends of the interval around the true ones, on its scale."""
+    """Return released values, and both ends of the interval around the true values, on the same scale."""
     guess, true, axis = disclosed
     if axis is None:
         return guess, true, true

@@ -1,4 +1,4 @@
-"""Result of a linkage attack: shares of records by what an attacker knows, as text and as plain data."""
+"""Result of a linkage attack: shares of records for each set of known columns, as text and plain data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Z = 1.959963984540054
 
 @dataclass(frozen=True)
 class Share:
-    """A mean over records, and the interval that holds the mean over all of them in 95 of 100 samples.
+    """A mean over records, with an interval that holds the mean of all records in 95 of 100 samples.
 
     Attributes
     ----------
@@ -33,22 +33,22 @@ class Share:
     high: float
 
     def at_most(self, ceiling: float) -> Share:
-        """Return the same share where it is known to be no higher than a number."""
+        """Return the share cut off at a ceiling that it cannot exceed."""
         return Share(min(self.value, ceiling), min(self.low, ceiling), min(self.high, ceiling))
 
 
 def estimate(values: npt.NDArray[np.float64], records: int, most: float = 1.0) -> Share:
-    """Mean over all n records, with Wilson's interval, from r values in 0..most without replacement.
+    """Return the mean over all n records with Wilson's interval (JASA 22, 1927), from r values in 0..most.
 
-    Wilson, JASA 22, 1927, for a share p. Values with mean p * most have a variance of at most p (1 - p)
-    most^2, so the interval errs on the wide side; it has a width even if all values are equal. A sample
-    counts as r (n - 1) / (n - r) draws with replacement, which has the same variance; all records are no
-    sample, and the mean is exact.
+    The values are a sample without replacement. All n records are no sample: their mean is exact.
     """
     mean = math.fsum(values) / len(values)
     if len(values) >= records:
         return Share(mean, mean, mean)
+    # r of n records without replacement have the variance of r (n - 1) / (n - r) draws with replacement.
     draws = len(values) * (records - 1) / (records - len(values))
+    # Wilson's interval is for a share p. Values in 0..most with the mean p * most have a variance of at most
+    # p (1 - p) most^2, so the interval errs on the wide side. It has a width even if all values are equal.
     share = min(mean / most, 1.0)
     middle = share + Z * Z / (2 * draws)
     half = Z * math.sqrt(share * (1 - share) / draws + Z * Z / (4 * draws * draws))
@@ -66,22 +66,22 @@ TRUTHS = {
 
 @dataclass(frozen=True)
 class SubsetRisk:
-    """What an attacker achieves who knows some of the quasi-identifiers.
+    """Result of an attacker who knows some of the quasi-identifiers.
 
     Attributes
     ----------
     known : tuple of str
-        The columns; none for an attacker who picks a released record blindly.
+        The known columns; none for an attacker who picks a released record blindly.
     groups, smallest : int
-        Released combinations of their values, and the fewest records that share one.
+        Released combinations of their values, and the fewest records with one combination.
     linked : Share
-        Records linked correctly: each counts 1 / s if its own record is among s nearest released ones, which
-        cannot be told apart. An upper bound where the truth is not known.
+        Records linked correctly. A record counts 1 / s if its own record is among s equally near nearest
+        records. An upper bound where the truth is not known.
     ceiling : float
         Groups / records of the original: no attacker who links by these columns does better.
     in_group : Share or None
-        Records for which a nearest record is one of their own group (of several groups its share counts);
-        None where the truth is not known.
+        Records with a nearest record of their own group; where several groups are nearest, the share of that
+        group counts. None where the truth is not known.
     disclosed : dict of Share
         For each column: records whose true value is in the interval around the value of the nearest record.
     """
@@ -104,22 +104,22 @@ class Linkage:
     original, release : str
         The tables.
     records, released, sample : int
-        Records of each, and how many of the original were linked.
+        Records of the original, of the release, and of the linked sample of the original.
     left_out : int or None
-        Of the sample those that are not in the release; None where the truth is not known.
+        Records of the sample that are not in the release; None where the truth is not known.
     seed : int
         The seed of the sample.
     truth : str
         ``id``, ``policy`` or ``nearest``: see `TRUTHS`.
     percent, interval : float and str
-        Half the width of the interval of disclosure, and of what it is a share.
+        Half the width of the interval of disclosure, in per cent, and of what.
     attacks : tuple of SubsetRisk
-        The first knows nothing: what blind picking achieves.
+        The first attacker knows nothing, and picks blindly.
     own : dict of Share, or None
         For each quasi-identifier to be disclosed: records whose true value is in the interval around the
-        value that was released for themselves; None where the truth is not known.
+        value that was released for the record; None where the truth is not known.
     own_jointly : Share or None
-        Records of which at most one number is outside its interval; None without the truth or for one column.
+        Records with at most one number outside its interval; None without the truth or for one column.
     """
 
     original: str

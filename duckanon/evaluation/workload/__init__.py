@@ -1,1 +1,1 @@
-"""What queries over a release answer, beside their answers from the original."""
+"""Errors of queries on a release, beside their answers from the original."""

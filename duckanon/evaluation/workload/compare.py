@@ -38,19 +38,19 @@ __all__ = [
 ]
 
 ROWS = 1_000_000
-"""Most rows that the result of a query may have."""
+"""Most rows of the result of a query."""
 
 
 @interruptible
 def compare(
     con: Connection | duckdb.DuckDBPyConnection, original: str, release: str, queries: str
 ) -> Workload:
-    """Run aggregate queries on a table and on its release, and measure the error of each.
+    """Run aggregate queries on a table and on its release, and measure the error of each query.
 
     Parameters
     ----------
     con : Connection or duckdb.DuckDBPyConnection
-        The connection; only committed relations that are not temporary are seen, and nothing is written.
+        The connection. Temporary and uncommitted relations are not seen, and nothing is written.
     original, release : str
         Names of tables or views, as in SQL, or files in single quotes.
     queries : str
@@ -60,15 +60,15 @@ def compare(
     Returns
     -------
     Workload
-        For each query the error of every number. Rows are matched by the columns that are not numbers, and
-        by the numeric columns named as keys.
+        The error of every number of each query. Rows are matched by the columns that are not numbers, and by
+        the numeric columns named as keys.
 
     Raises
     ------
     SourceError
-        A table cannot be read or is empty, or a query fails, or its rows cannot be matched.
+        A table cannot be read or is empty, a query fails, or its rows cannot be matched.
     StatementError
-        A statement is not a SELECT, does not read ``data``, or there is none.
+        A statement is not a SELECT or does not read ``data``, or there is no statement.
     """
     plain = con.duckdb if isinstance(con, Connection) else con
     relations = _qualified(plain, original), _qualified(plain, release)
@@ -83,10 +83,7 @@ def compared(
     *,
     alone: bool = False,
 ) -> Workload:
-    """Run queries on two relations given as SQL text, as `compare` does.
-
-    Cursors of the connection must see both. `alone` refuses queries that read anything beside ``data``.
-    """
+    """Run queries on two relations (SQL text) that cursors see; `alone` refuses any relation but ``data``."""
     check_reads_data(con, queries)
     with ExitStack() as stack, progress.step("compare", 2 * len(queries), "queries") as step:
         results: list[list[Result]] = []
@@ -105,7 +102,7 @@ def compared(
 
 @contextmanager
 def _sandbox(con: duckdb.DuckDBPyConnection, relation: str, name: str) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Give a connection that reads and never writes, on which `data` is the relation."""
+    """Give a connection that never writes, on which `data` is the relation."""
     with con.cursor() as cursor:
         view = templates.render("workload.sql.j2:data", relation=relation)
         try:
@@ -133,7 +130,7 @@ def _result(cursor: duckdb.DuckDBPyConnection, query: Query, name: str) -> Resul
 
 
 def _qualified(con: duckdb.DuckDBPyConnection, text: str) -> str:
-    """Return the full name of a relation, since a cursor has another search path; of a file what it is."""
+    """Return the full name of a relation, since a cursor has another search path; a file as SQL text."""
     name = parse_name(text)
     try:
         target = resolve(con, name)

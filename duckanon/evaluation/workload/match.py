@@ -1,4 +1,4 @@
-"""Two results of one query: rows matched by their keys, numbers compared."""
+"""Two results of one query: rows are matched by their keys, and numbers compared."""
 
 from __future__ import annotations
 
@@ -11,27 +11,24 @@ from duckanon.policy.kinds import kind_of
 from duckanon.policy.names import fold, suggestion
 
 ZONED = frozenset({"TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"})
-"""Types of moments; DuckDB hands them to Python only where the package pytz is, so they are read as text."""
+"""Types of moments, read as text: DuckDB hands them to Python only where the package pytz is installed."""
 
 _NUMBER = "number"
 
 
 @dataclass(frozen=True)
 class Query:
-    """A query of a workload with its comments, and where its first word stands, from 1.
+    """A query of a workload."""
 
-    `name` is from ``-- name:`` before it, or its number; `keys` are the numeric columns of ``-- keys:``.
-    """
-
-    name: str
-    text: str
-    line: int
-    keys: tuple[str, ...] = ()
-    column: int = 1
+    name: str  # of ``-- name:``, or its number
+    text: str  # with its comments
+    line: int  # of its first word, from 1
+    keys: tuple[str, ...] = ()  # numeric columns of ``-- keys:``
+    column: int = 1  # of its first word, from 1
 
     @property
     def title(self) -> str:
-        """How errors call it."""
+        """Name of the query in errors."""
         return f"{self.name} (line {self.line})"
 
 
@@ -43,10 +40,9 @@ class Result(NamedTuple):
 
 
 def query_error(query: Query, original: Result, release: Result) -> QueryError:
-    """Match the rows of two results of one query, and measure the error of every number.
+    """Match the rows of two results of one query, and measure the error of every number. O(rows x columns).
 
-    O(rows x columns). SourceError if the results differ in their columns, hold no number, or several rows
-    with equal keys.
+    SourceError if the results differ in their columns, hold no number, or have several rows with equal keys.
     """
     names = [name for name, _ in original.columns]
     if names != [name for name, _ in release.columns]:
@@ -87,7 +83,7 @@ def query_error(query: Query, original: Result, release: Result) -> QueryError:
 
 
 def _parts(query: Query, original: Result, release: Result) -> tuple[list[int], list[int]]:
-    """Return the numbers of the key columns and of the columns that are compared."""
+    """Return the numbers of the key columns, and of the columns that are compared."""
     names = [name for name, _ in original.columns]
     for name in query.keys:
         if fold(name) not in map(fold, names):
@@ -110,7 +106,7 @@ def _parts(query: Query, original: Result, release: Result) -> tuple[list[int], 
 
 
 def _comparable_type(type_text: str) -> str:
-    """Return the same text for types whose values can be equal: numbers, texts, times without a zone."""
+    """Return one text for all types whose values can be equal: numbers, texts, times without a zone."""
     kind = kind_of(type_text)
     if kind in {"integer", "decimal", "float"}:
         return _NUMBER
@@ -120,7 +116,7 @@ def _comparable_type(type_text: str) -> str:
 
 
 def _key(row: tuple[Any, ...], keys: list[int]) -> tuple[Any, ...]:
-    """Return the values of the keys so that equal ones are equal: NULL to NULL, NaN to NaN."""
+    """Return the values of the keys such that NULL equals NULL, and NaN equals NaN."""
     return tuple(_comparable(row[at]) for at in keys)
 
 

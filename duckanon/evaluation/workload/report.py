@@ -1,4 +1,4 @@
-"""Errors of aggregate queries on a release: cells, columns and queries, as text and as plain data."""
+"""Errors of aggregate queries on a release: by cell, column and query, as text and plain data."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 GROUPS_SHOWN = 5
-"""Missing and extra groups that the text lists."""
+"""Most missing groups, and most extra groups, that the text lists."""
 
 Number = int | float | Decimal
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One number of a result, on both tables.
+    """A number of a result, on both tables.
 
     Attributes
     ----------
@@ -32,10 +32,10 @@ class Cell:
     column : str
         Name of the column.
     original, release : int, float, Decimal or None
-        What the query gives.
+        Result of the query on each table.
     absolute, relative : float or None
-        |release - original|, and that over |original|. Both None if just one of the two is NULL, NaN or
-        infinite; relative alone is None if the original is 0 and the release is not.
+        |release - original|, and that over |original|. Both None if just one number is NULL, NaN or infinite;
+        relative is None if the original is 0 and the release is not.
     """
 
     group: dict[str, Any]
@@ -53,9 +53,9 @@ class Summary:
     Attributes
     ----------
     cells, undefined : int
-        Numbers compared, and how many of them have no relative error.
+        Numbers compared, and numbers without a relative error.
     mean_absolute, max_absolute, mean_relative, max_relative : float or None
-        Over the cells that have such an error; None where there are none.
+        Over the cells with such an error; None if no cell has one.
     """
 
     cells: int
@@ -68,14 +68,14 @@ class Summary:
 
 @dataclass(frozen=True)
 class QueryError:
-    """Error of one query.
+    """Error of a query.
 
     Attributes
     ----------
     name : str
         From its ``-- name:`` comment, or its number.
     line : int
-        Where it begins in the script, from 1.
+        Line of the script where the query begins, from 1.
     sql : str
         The query.
     keys : tuple of str
@@ -85,11 +85,11 @@ class QueryError:
     missing, extra : tuple of dict
         Groups that only the original gives, and groups that only the release gives.
     columns : dict of Summary
-        Errors of each column of numbers.
+        Errors of each numeric column.
     overall : Summary
-        Errors of all columns together; for the relative ones, since absolute ones may mix units.
+        Errors of all columns together. Read the relative errors: absolute errors may mix units.
     cells : tuple of Cell
-        Every number, in the order of the original's rows.
+        Every number, in the order of the rows of the original.
     """
 
     name: str
@@ -104,7 +104,7 @@ class QueryError:
     cells: tuple[Cell, ...]
 
     def lines(self) -> list[str]:
-        """Text of this query: its columns, its worst cells, and the groups of one table only."""
+        """Return the text of the query: its columns, its worst cells, and the groups of one table only."""
         both = f"{self.groups} group{'' if self.groups == 1 else 's'} in both"
         head = f"{self.name} (line {self.line}): {both}"
         lines = [f"{head}, {len(self.missing)} missing, {len(self.extra)} extra"]
@@ -201,7 +201,7 @@ def _rounded(value: Fraction) -> float:
 
 
 def _mean(values: Sequence[float]) -> float | None:
-    # Divided first: the sum of numbers near the largest one would overflow.
+    # Divided first: a sum of numbers near the largest float would overflow.
     return math.fsum(value / len(values) for value in values) if values else None
 
 

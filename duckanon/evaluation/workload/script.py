@@ -19,7 +19,7 @@ _BEGINS = frozenset({"SELECT", "FROM", "WITH", "VALUES", "("})
 
 
 def read_queries(script: str) -> tuple[Query, ...]:
-    """Queries of a script, in order; StatementError if a statement is not a SELECT, or there is none."""
+    """Return the queries of a script; StatementError for a statement that is no SELECT, or no statement."""
     queries = []
     for number, piece in enumerate(split(script), start=1):
         first = next(tokenize(piece.text))
@@ -37,16 +37,15 @@ def read_queries(script: str) -> tuple[Query, ...]:
 
 
 def refused(query: Query, why: str) -> StatementError:
-    """Error, ready to be raised, that names a query, says why, and points at its first word."""
+    """Return an error that names a query, gives the reason, and points at the first word of the query."""
     return StatementError(f"{query.name} {why}", query.line, query.column)
 
 
 def check_reads_data(con: duckdb.DuckDBPyConnection, queries: tuple[Query, ...]) -> None:
-    """Raise unless every query is one SELECT that reads ``data``, whose numbers depend on it.
+    """Raise unless every query is one SELECT that reads ``data``. Nothing is run, and nothing is left behind.
 
-    DuckDB itself is asked, by binding each query where ``data`` is a view that cannot be read: an alias or
-    a CTE of that name is another thing, and a macro that reads it is found. Nothing is run, and nothing is
-    left behind.
+    DuckDB binds each query where ``data`` is a view that cannot be read. So an alias or a CTE called ``data``
+    does not count, and a macro that reads ``data`` does.
     """
     with con.cursor() as cursor:
         engine.run(cursor, templates.render("workload.sql.j2:unreadable"), "compare")
@@ -64,7 +63,7 @@ def check_reads_data(con: duckdb.DuckDBPyConnection, queries: tuple[Query, ...])
 def check_reads_nothing_else(con: duckdb.DuckDBPyConnection, queries: tuple[Query, ...], name: str) -> None:
     """Raise if a query reads a table or a file beside ``data``, such as the original.
 
-    Each query is bound in a database that has nothing but an empty ``data`` and reaches no file.
+    Each query is bound in a database that holds only an empty ``data`` and reaches no file.
     """
     columns = columns_of(con, "data", name)
     with engine.in_memory() as bare:
@@ -77,12 +76,12 @@ def check_reads_nothing_else(con: duckdb.DuckDBPyConnection, queries: tuple[Quer
 
 
 def described(con: duckdb.DuckDBPyConnection, query: str, stage: str) -> list[tuple[str, str]]:
-    """Name and type of the columns that a query gives: it is bound, and not run."""
+    """Return name and type of the columns of a query, which is bound but not run."""
     return columns_of(con, subquery(query), stage)
 
 
 def _unbound(con: duckdb.DuckDBPyConnection, query: Query) -> str | None:
-    """Return what DuckDB says of a query that it cannot bind, None if it can."""
+    """Return the error of DuckDB for a query that it cannot bind; None if it can."""
     try:
         described(con, query.text, query.title)
     except DuckanonError as failure:

@@ -1,4 +1,4 @@
-"""The classes in which a cluster of CASTLE leaves: one, or several of k subjects and few more."""
+"""The classes in which a cluster of CASTLE leaves: one class, or several of k subjects and few more."""
 
 from __future__ import annotations
 
@@ -23,38 +23,22 @@ if TYPE_CHECKING:
 
 
 class CastleOutput(NamedTuple):
-    """What has left, in the order of output.
+    """What has left, in the order of output."""
 
-    Attributes
-    ----------
-    positions : ndarray of shape (r,), int64
-        Places in the stream: class by class, ascending in each.
-    classes : ndarray of shape (r,), int64
-        Class of each, whose ranges it leaves with; numbers count on from call to call.
-    times : ndarray of shape (r,), int64
-        Place in the stream of the last tuple that was read before it left.
-    alone : ndarray of shape (r,), bool
-        Whether it came after its class, which had tuples of k subjects before.
-    lows, highs : ndarray of shape (r, d), float64
-        Ranges that it leaves with.
-    dropped : ndarray of shape (q,), int64
-        Places in the stream of the tuples dropped, ascending.
-    unlike : ndarray of shape (q,), bool
-        Whether k subjects were held, but most clusters were larger than its own.
-    """
-
-    positions: NDArray[np.int64]
-    classes: NDArray[np.int64]
-    times: NDArray[np.int64]
+    positions: NDArray[np.int64]  # (r,), places in the stream: class after class, ascending in each
+    classes: NDArray[np.int64]  # (r,), class whose ranges the tuple gets; numbers count on from call to call
+    times: NDArray[np.int64]  # (r,), place of the last tuple read before this tuple left
+    # (r,), whether the tuple came after its class had left with tuples of k subjects
     alone: NDArray[np.bool_]
-    lows: NDArray[np.float64]
-    highs: NDArray[np.float64]
-    dropped: NDArray[np.int64]
+    lows: NDArray[np.float64]  # (r, d), ranges of the class
+    highs: NDArray[np.float64]  # (r, d)
+    dropped: NDArray[np.int64]  # (q,), places in the stream of the dropped tuples, ascending
+    # (q,), whether k subjects were held, but most clusters were larger than the tuple's own
     unlike: NDArray[np.bool_]
 
 
 class Parting(NamedTuple):
-    """The members of a cluster that leaves, and the classes in which they do; n members at most."""
+    """The members of a cluster that leaves, n at most, and their classes."""
 
     members: NDArray[np.int64]  # (1,), how many there are
     slots: NDArray[np.int64]  # (n,), by place in the stream
@@ -81,7 +65,7 @@ def parting_of(castle: Castle) -> Parting:
 
 @inner
 def gather(castle: Castle, parting: Parting, home: int) -> int:
-    """Write the members of a cluster and how many they are, and return of how many subjects."""
+    """Write the members of a cluster and their number; return the number of their subjects."""
     mask, members, buckets = len(castle.homes) - 1, 0, 0
     read = castle.counts[TUPLES_READ]
     for position in range(max(0, read - 1 - castle.delay), read):
@@ -106,7 +90,7 @@ def gather(castle: Castle, parting: Parting, home: int) -> int:
 
 @compiled
 def leave(castle: Castle, parting: Parting, home: int, room: CastleOutput, written: int) -> int:
-    """Let a cluster of at least k subjects leave, split if it has 2 k; return how many tuples are written."""
+    """Let a cluster of at least k subjects leave, split if it has 2k; return how many tuples are written."""
     buckets = gather(castle, parting, home)
     members = parting.members[0]
     classes = _split(castle, parting, members, buckets) if buckets >= 2 * castle.k else 0
@@ -149,7 +133,7 @@ def write(
 
 @inner
 def _publish(castle: Castle, lows: NDArray[np.float64], highs: NDArray[np.float64]) -> None:
-    """Count a class and its loss, and keep it to be used again if that is below the mean of the last ones."""
+    """Count a class and its loss; keep the class for use again if its loss is below tau."""
     loss = 0.0
     for j in range(len(lows)):
         loss += highs[j] - lows[j]
@@ -196,7 +180,7 @@ def _split(castle: Castle, parting: Parting, members: int, buckets: int) -> int:
 
 @inner
 def _pick(castle: Castle, parting: Parting, members: int, part: int) -> int:
-    """Give a class its first k members, and return of how many subjects nothing is left."""
+    """Give a class its first k members; return of how many subjects no member is left."""
     first, last, done = NO_PLACE, castle.k - 1, 0
     for i in range(last):
         parting.nearest[i], parting.distances[i] = NO_PLACE, np.inf

@@ -1,7 +1,12 @@
 """The clusters of CASTLE in which tuples wait, and the classes whose ranges may be used again.
 
-The loss of a cluster is the sum of the widths of its ranges: on one scale for all columns, that is the
-paper's InfoLoss times the number of columns. Sums and products are compared, for a division would round.
+The loss of a cluster is the sum of the widths of its ranges. All columns are on one scale, so this sum is the
+paper's InfoLoss times the number of columns. Sums and products are compared, because a division would round.
+
+Tau is the mean loss of the last `recent` classes (mu in the paper), and 0 before the first class. A new tuple
+does not widen a cluster beyond tau while another cluster may be opened, that is, while fewer than `clusters`
+(beta) wait. A class may be used again if its loss is below tau. The last `reusable` of these classes are kept
+and the oldest is replaced first; the paper keeps all, which would need unbounded memory.
 """
 
 from __future__ import annotations
@@ -16,57 +21,30 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 TUPLES_READ, TUPLES_HELD, CLASSES_FORMED, CLUSTERS_BORN, CLUSTERS_OPEN, CLASSES_PUBLIC = range(6)
-"""Places of the counts: tuples read and held, classes formed, clusters ever and now, classes to use again."""
+"""Places of the counts: tuples read, held; classes formed; clusters opened, waiting; reusable classes."""
 
 NO_PLACE = -1
 
 
 class Castle(NamedTuple):
-    """The tuples that wait, in clusters, and the classes whose ranges may be used again.
+    """The tuples that wait in clusters, and the classes whose ranges may be used again."""
 
-    Attributes
-    ----------
-    points : ndarray of shape (c, d), float64, c a power of 2 above the delay
-        Quasi-identifiers, at the last bits of the place in the stream.
-    subjects : ndarray of shape (c,), int64
-        Subject of each; its place where every tuple is of another one.
-    homes : ndarray of shape (c,), int64
-        Cluster of each, -1 where none is held.
-    lows, highs : ndarray of shape (g, d), float64
-        Ranges of the clusters that wait.
-    sizes : ndarray of shape (g,), int64
-        Subjects of each, 0 where there is no cluster.
-    births : ndarray of shape (g,), int64
-        How many clusters were made before it.
-    public_lows, public_highs : ndarray of shape (p, d), float64
-        Ranges of the last classes that may be used again; the oldest is replaced first.
-    public_classes : ndarray of shape (p,), int64
-        Their numbers, -1 for none yet.
-    losses : ndarray of shape (m,), float64
-        Losses of the last classes, of which tau is the mean.
-    counts : ndarray of shape (6,), int64
-        See `TUPLES_READ`.
-    k, delay : int
-        Subjects of a class; how many tuples may come after one before it leaves.
-    by_subject : bool
-        Whether subjects are told, of which several tuples may come.
-    """
-
+    # (c, d), c a power of 2 above the delay: quasi-identifiers, at the last bits of the place in the stream
     points: NDArray[np.float64]
-    subjects: NDArray[np.int64]
-    homes: NDArray[np.int64]
-    lows: NDArray[np.float64]
-    highs: NDArray[np.float64]
-    sizes: NDArray[np.int64]
-    births: NDArray[np.int64]
-    public_lows: NDArray[np.float64]
-    public_highs: NDArray[np.float64]
-    public_classes: NDArray[np.int64]
-    losses: NDArray[np.float64]
-    counts: NDArray[np.int64]
-    k: int
-    delay: int
-    by_subject: bool
+    subjects: NDArray[np.int64]  # (c,), subject of each tuple; its place if every tuple is of another subject
+    homes: NDArray[np.int64]  # (c,), cluster of each tuple, -1 where no tuple is held
+    lows: NDArray[np.float64]  # (g, d), ranges of the clusters that wait
+    highs: NDArray[np.float64]  # (g, d)
+    sizes: NDArray[np.int64]  # (g,), subjects of each cluster, 0 where there is no cluster
+    births: NDArray[np.int64]  # (g,), number of clusters opened before this cluster
+    public_lows: NDArray[np.float64]  # (p, d), ranges of the last classes that may be used again
+    public_highs: NDArray[np.float64]  # (p, d)
+    public_classes: NDArray[np.int64]  # (p,), numbers of these classes, -1 for none yet
+    losses: NDArray[np.float64]  # (m,), losses of the last classes; their mean is tau
+    counts: NDArray[np.int64]  # (6,), see `TUPLES_READ`
+    k: int  # subjects of a class
+    delay: int  # tuples that may come after a tuple before it leaves
+    by_subject: bool  # whether tuples carry a subject; several tuples may have the same
 
 
 def open_clusters(
@@ -79,36 +57,9 @@ def open_clusters(
     reusable: int,
     by_subject: bool = False,
 ) -> Castle:
-    """Return clusters without tuples.
-
-    Parameters
-    ----------
-    attributes : int
-        Quasi-identifiers d, at least 1.
-    k : int
-        Subjects of a class, at least 1.
-    delay : int
-        How many tuples may come after one before it leaves, at least k - 1.
-    clusters : int
-        How many may wait at a time (beta), at least 1.
-    recent : int
-        Of how many classes tau is the mean loss (mu), at least 1: a new tuple does not widen a cluster beyond
-        it while another may be made, and of less are the classes that may be used again.
-    reusable : int
-        How many of these are kept, at least 1; the paper keeps all, for which there is no memory.
-    by_subject : bool, default False
-        Whether `push` gets the subject of every tuple; if not, each is of a subject of its own.
-
-    Returns
-    -------
-    Castle
-        Of (d + 2) 2 (delay + 1) numbers at most, and those of the clusters and classes.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
-    """
+    """Return empty clusters; ValueError if a number is out of range."""
+    # Memory: at most (d + 2) 2 (delay + 1) numbers, and those of the clusters and classes. d = `attributes`,
+    # k, clusters, recent and reusable are at least 1, the delay at least k - 1.
     least = {"attributes": 1, "k": 1, "clusters": 1, "recent": 1, "reusable": 1, "delay": k - 1}
     given = {"attributes": attributes, "k": k, "clusters": clusters, "recent": recent, "reusable": reusable}
     for name, number in {**given, "delay": delay}.items():
@@ -132,7 +83,7 @@ def open_clusters(
 
 @inner
 def hold(castle: Castle, point: NDArray[np.float64], subject: int) -> None:
-    """Put the next tuple of the stream into the best cluster, or one of its own. O(clusters d)."""
+    """Put the next tuple of the stream into the best cluster, or into one of its own. O(clusters d)."""
     position = castle.counts[TUPLES_READ]
     slot, home = position & (len(castle.homes) - 1), _best(castle, point)
     if home == NO_PLACE:
@@ -158,7 +109,7 @@ def hold(castle: Castle, point: NDArray[np.float64], subject: int) -> None:
 
 @inner
 def _best(castle: Castle, point: NDArray[np.float64]) -> int:
-    """Return the cluster that a tuple joins, -1 for a new one (best selection)."""
+    """Return the cluster that a tuple joins, -1 for a new one: the paper's best selection."""
     # Candidates are the clusters whose bounding box grows least, the smallest and then the earliest of them
     # first. The tuple joins one whose loss stays at most tau. Otherwise a new cluster is opened, or, where as
     # many wait as may, the first candidate is taken.
@@ -183,7 +134,7 @@ def _best(castle: Castle, point: NDArray[np.float64]) -> int:
 
 @inner
 def _before(castle: Castle, fine: bool, home: int, other_fine: bool, other: int) -> bool:
-    """Tell whether a cluster is to be taken before another that is widened as little."""
+    """Tell whether a cluster is preferred to another that the tuple widens by as much."""
     if fine != other_fine:
         return fine
     if castle.sizes[home] != castle.sizes[other]:
@@ -193,10 +144,7 @@ def _before(castle: Castle, fine: bool, home: int, other_fine: bool, other: int)
 
 @inner
 def under_tau(castle: Castle, loss: float) -> float:
-    """Return by how much tau, the mean loss of the last classes, exceeds a loss, times how many these are.
-
-    Before the first class tau is 0.
-    """
+    """Return (tau - loss) times the number of losses of which tau is the mean; tau is 0 at first."""
     total, classes = 0.0, min(castle.counts[CLASSES_FORMED], len(castle.losses))
     for i in range(classes):
         total += castle.losses[i]
@@ -214,7 +162,7 @@ def _has(castle: Castle, home: int, subject: int) -> bool:
 
 @inner
 def within(castle: Castle, slot: int) -> int:
-    """Return the place of the oldest class within whose ranges a tuple lies, -1 if there is none."""
+    """Return the place of the oldest reusable class whose ranges hold a tuple, -1 if there is none."""
     reusable, attributes = castle.public_lows.shape
     for number in range(max(0, castle.counts[CLASSES_PUBLIC] - reusable), castle.counts[CLASSES_PUBLIC]):
         place, j = number % reusable, 0
@@ -230,7 +178,7 @@ def within(castle: Castle, slot: int) -> int:
 
 @inner
 def enough(castle: Castle, room: NDArray[np.int64]) -> bool:
-    """Tell whether tuples of k different subjects are held, with room for k numbers. At worst O(delay k)."""
+    """Tell whether tuples of k different subjects are held; `room` takes k numbers. At worst O(delay k)."""
     if not castle.by_subject or castle.counts[TUPLES_HELD] < castle.k:
         return bool(castle.counts[TUPLES_HELD] >= castle.k)
     found = 0
@@ -250,7 +198,7 @@ def enough(castle: Castle, room: NDArray[np.int64]) -> bool:
 
 @inner
 def take(castle: Castle, slot: int) -> None:
-    """Take one tuple out of its cluster, whose ranges are those of the others from now on. O(delay d)."""
+    """Take one tuple out of its cluster and fit the cluster's ranges to the other tuples. O(delay d)."""
     home = castle.homes[slot]
     castle.homes[slot] = NO_PLACE
     castle.counts[TUPLES_HELD] -= 1
@@ -270,7 +218,7 @@ def take(castle: Castle, slot: int) -> None:
 
 @inner
 def merge(castle: Castle, home: int) -> None:
-    """Add to a cluster the one that widens it least, of several the earliest. O(clusters d + delay)."""
+    """Merge a cluster with the one that widens it least, the earliest among equals. O(clusters d + delay)."""
     best, least = NO_PLACE, np.inf
     for other in range(len(castle.sizes)):
         if other == home or castle.sizes[other] == 0:

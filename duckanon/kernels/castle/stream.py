@@ -1,15 +1,23 @@
 """CASTLE: tuples of a stream wait in clusters, which leave as ranges within a delay and may be used again.
 
-A tuple is read into the cluster whose ranges it widens least, or into a new one. If the one that came `delay`
-places before it is still held, it expires: its cluster leaves if it has tuples of k subjects. If not, the
-tuple leaves alone where it lies within the ranges of a class that left before, which are public already. If
-there is none it is dropped where most clusters have more subjects than its own; or else its cluster is merged
-with others until it has k subjects, and leaves. A cluster of 2 k subjects or more leaves in several classes.
-What is done to a tuple depends on those before it alone, not on how the input is cut into batches.
+A tuple is read into the cluster whose ranges it widens least, or into a new cluster. If the tuple that came
+`delay` places before is still held, that tuple expires. Four cases follow:
+
+- Its cluster has tuples of k subjects: the cluster leaves.
+- The tuple lies within the ranges of a class that left before: it leaves alone with these ranges, which are
+  public already.
+- Most clusters have more subjects than its own cluster: the tuple is dropped.
+- Otherwise: its cluster is merged with others until it has k subjects, and leaves.
+
+A cluster of 2k subjects or more leaves in several classes. What happens to a tuple depends only on the tuples
+before it, not on how the input is cut into batches.
+
+A tuple costs O(clusters d), and O(delay) more with subjects. A tuple that expires costs O((delay + reusable)
+d). A cluster of n tuples that leaves costs O(n^2 d / k). Deterministic: the earliest among equals is taken,
+where the paper takes any cluster or tuple.
 
 Source: Cao, Carminati, Ferrari and Tan, "CASTLE: Continuously Anonymizing Data Streams", IEEE Transactions on
-Dependable and Secure Computing 8(3), 2011: best selection, delay constraint, output, split and merge. Where
-the paper takes any cluster or tuple, this takes the earliest.
+Dependable and Secure Computing 8(3), 2011: best selection, delay constraint, output, split and merge.
 """
 
 from __future__ import annotations
@@ -41,33 +49,9 @@ COORDINATE_MAX = 1e150
 
 
 def push(castle: Castle, points: ArrayLike, subjects: ArrayLike | None = None) -> CastleOutput:
-    """Read tuples into clusters, and return what leaves them meanwhile.
-
-    Parameters
-    ----------
-    castle : Castle
-        Is changed.
-    points : array_like of shape (m, d)
-        Quasi-identifiers of the next m tuples of the stream, 0 or more: finite numbers up to 1e150 on the
-        scale on which widths are to be added.
-    subjects : array_like of shape (m,), int64, optional
-        Subject of each; given if and only if it was opened `by_subject`.
-
-    Returns
-    -------
-    CastleOutput
-        The same, one call after the other, however the stream is cut into batches.
-
-    Raises
-    ------
-    ValueError
-        If the shapes do not fit or a number is out of range; nothing is changed then.
-
-    Notes
-    -----
-    O(clusters d) a tuple, with subjects O(delay) more; O((delay + reusable) d) where one expires;
-    O(n^2 d / k) where a cluster of n tuples leaves. Deterministic: what is equal goes to the earliest.
-    """
+    """Read tuples (m, d), m >= 0, into the clusters, which change; return what leaves meanwhile."""
+    # The points are finite, at most 1e150, on the scale on which widths are added. Subjects (m,), int64, are
+    # given if and only if the clusters were opened `by_subject`. ValueError leaves the clusters unchanged.
     matrix = np.require(points, np.float64, ["C", "W"])
     if matrix.ndim != 2 or matrix.shape[1] != castle.points.shape[1]:
         raise ValueError(f"points must be of shape (m, {castle.points.shape[1]}), not {matrix.shape}")
@@ -85,25 +69,16 @@ def push(castle: Castle, points: ArrayLike, subjects: ArrayLike | None = None) -
 
 
 def finish(castle: Castle) -> CastleOutput:
-    """Let every tuple expire, the oldest first, and return what leaves.
-
-    Parameters
-    ----------
-    castle : Castle
-        Is changed. What stays in it found no class, and fewer than k subjects: see `held`.
-
-    Returns
-    -------
-    CastleOutput
-        The paper does not have it, for its streams do not end.
-    """
+    """Let every tuple expire, the oldest first; return what leaves."""
+    # What stays (see `held`) found no class and has fewer than k subjects. Not in the paper, whose streams
+    # are endless.
     room = _room(castle, int(castle.counts[TUPLES_HELD]))
     written, lost = _empty(castle, parting_of(castle), room)
     return _cut(room, written, lost)
 
 
 def held(castle: Castle) -> NDArray[np.int64]:
-    """Return the places in the stream of the tuples that wait, ascending; between calls `delay` at most."""
+    """Return the places in the stream of the tuples that wait, ascending; at most `delay` between calls."""
     read = int(castle.counts[TUPLES_READ])
     places = np.arange(max(0, read - castle.delay - 1), read)
     return np.asarray(places[castle.homes[places & (len(castle.homes) - 1)] != NO_PLACE])
@@ -141,7 +116,7 @@ def _read(
     subjects: NDArray[np.int64],
     room: CastleOutput,
 ) -> tuple[int, int]:
-    """Read tuples one by one; return how many are written and dropped."""
+    """Read tuples one by one; return how many are written and how many are dropped."""
     mask, written, lost = len(castle.homes) - 1, 0, 0
     for i in range(len(points)):
         hold(castle, points[i], subjects[i])
@@ -158,7 +133,7 @@ def _read(
 
 @compiled
 def _empty(castle: Castle, parting: Parting, room: CastleOutput) -> tuple[int, int]:
-    """Let what is held expire; return how many are written and dropped."""
+    """Let all held tuples expire; return how many are written and how many are dropped."""
     mask, written, lost = len(castle.homes) - 1, 0, 0
     read = castle.counts[TUPLES_READ]
     for oldest in range(max(0, read - castle.delay), read):

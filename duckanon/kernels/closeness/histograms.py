@@ -11,14 +11,11 @@ if TYPE_CHECKING:
 
 
 class Histograms(NamedTuple):
-    """The values of each class with their counts, class after class.
-
-    Class c holds ``values[starts[c]:starts[c + 1]]``, ascending positions, with as many ``weights`` (int64).
-    """
+    """The values of each class with their counts: class c holds ``values[starts[c]:starts[c + 1]]``."""
 
     starts: NDArray[np.int64]
-    values: NDArray[np.int64]
-    weights: NDArray[np.int64]
+    values: NDArray[np.int64]  # ascending positions in each class
+    weights: NDArray[np.int64]  # records at each position
 
 
 def checked_offsets(offsets: ArrayLike, n: int) -> NDArray[np.int64]:
@@ -33,10 +30,7 @@ def checked_offsets(offsets: ArrayLike, n: int) -> NDArray[np.int64]:
 
 
 def class_histograms(positions: NDArray[np.int64], offsets: NDArray[np.int64]) -> Histograms:
-    """Return the values of each class with their counts, given the positions (n,), class after class.
-
-    Class c holds the records ``offsets[c]:offsets[c + 1]``. O(n log n).
-    """
+    """Return the counted values of each class c, the records offsets[c]:offsets[c + 1] of n. O(n log n)."""
     owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     span = int(positions.max()) + 1
     key, weights = np.unique(owner * span + positions, return_counts=True)

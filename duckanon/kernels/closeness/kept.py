@@ -1,4 +1,14 @@
-"""How many records of a class can be kept if each part of it that is released meets t."""
+"""How many records of a class can be kept if each released part of it meets t.
+
+The class has C_B records with a value of a set B, the table n_B of n records. A part of m records has at most
+C_B of them, so it lacks at least max(0, m n_B - n C_B) records (times n) in B.
+
+- In a tree of height H, take a set B for each node below the root: the lacks sum up to at most m n H EMD.
+- On a path, take a set B on either side of each edge: the lacks sum up to at most m n (values - 1) EMD.
+
+The sum is convex in m, and 0 for m = 0. So the sum is within the bound of t exactly for the m up to some
+greatest m, which bisection finds.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +29,9 @@ if TYPE_CHECKING:
 def most_kept(
     values: NDArray[np.int64], weights: NDArray[np.int64], size: int, rules: Rules, which: int
 ) -> int:
-    """Return a number of records, 0 to size, above which no part of a class meets t of a rule.
-
-    The class of `size` records has `weights` at the ascending positions `values`; n records of the table
-    have a value of a set B, C_B of the class. A part of m records has at most C_B of them, so that
-    max(0, m n_B - n C_B) is what it lacks in B at least. In a tree of height H with a B for each node
-    below the root, these sum up to m n H EMD at most; on a path, with a B on either side of each edge,
-    to m n (values - 1) EMD. The sum is convex in m, and 0 for m = 0: the m for which it is within t are
-    those up to a greatest one, found by bisection. O(s log s), on a path O(s log m log s).
-    """
+    """Return a number of records, 0 to size, above which no part of a class meets t of a rule."""
+    # The class of `size` records has `weights` at the ascending positions `values`. O(s log s), on a path O(s
+    # log m log s).
     edges, rule = rule_edges(rules, which), rules.table[which]
     if t_violation(lack(values, weights, size, size, edges), size, rule) == 0.0:
         return size
@@ -45,11 +49,9 @@ def most_kept(
 def lack(
     values: NDArray[np.int64], weights: NDArray[np.int64], size: int, kept: int, edges: Edges
 ) -> tuple[int, float]:
-    """Return what every part of `kept` records of a class lacks, in units of `edge_sum`: see `most_kept`.
-
-    On a path as described there; in a tree twice as much, as `edge_sum` counts what is too much as well. The
-    sum comes modulo 2^64 and rounded, as that does.
-    """
+    """Return what every part of `kept` records lacks at least, in units of `edge_sum`: see above."""
+    # In a tree twice that lack, because `edge_sum` counts the surplus as well. The sum is returned modulo
+    # 2^64 and rounded, as by `edge_sum`.
     if len(edges.nodes) == 0:
         return _path_lack(values, weights, size, kept, edges)
     # |x| = 2 max(0, x) - x, and the x of a level sum up to n (m - s).
@@ -63,7 +65,7 @@ def lack(
 def _path_lack(
     values: NDArray[np.int64], weights: NDArray[np.int64], size: int, kept: int, edges: Edges
 ) -> tuple[int, float]:
-    """Return `lack` of a path: the class has the same records before each edge between two of its values."""
+    """Return `lack` of a path: before each edge between two of its values the class has the same records."""
     prefix, m, spare = edges.prefix, len(edges.cumulative), edges.total * (size - kept)
     low, high = 0, 0.0
     below, start = 0, 0

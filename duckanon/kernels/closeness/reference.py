@@ -1,4 +1,13 @@
-"""The distribution of a sensitive attribute in the whole table, prepared for exact EMD against any class."""
+"""The distribution of a sensitive attribute in the whole table, prepared for exact EMD against any class.
+
+The ground distances are |i - j| / (m - 1) ('ordered'), 1 for different values ('equal'), and the level of the
+lowest common ancestor divided by the height H ('hierarchical'). All three are tree metrics: EMD(P, Q) is the
+sum over edges e of length(e) * |P(below e) - Q(below e)|. 'ordered' is a path, 'equal' the tree of height 1.
+Source: Li, Li and Venkatasubramanian, "t-Closeness", ICDE 2007, section 5.
+
+>>> reference([3, 1, 2], "ordered").scale
+2
+"""
 
 from __future__ import annotations
 
@@ -21,44 +30,29 @@ LISTED_CLASS_MAX_RECORDS = 128
 
 
 class Edges(NamedTuple):
-    """A reference as the compiled functions take it: the edges of its tree metric, by position.
+    """A reference as the compiled functions take it: the edges of its tree metric, by position."""
 
-    A path has an edge after every position but the last; a tree has H edges above every leaf and keeps,
-    flat in ``h * m + position``, the node of level h above the position and the records below that node.
-    On a path ``quantiles[s (s + 1) / 2 - 1 + p]`` is the first position whose cumulative count exceeds the
-    share p / s of the table, for the class sizes s up to `LISTED_CLASS_MAX_RECORDS`; in a tree it is empty.
-    """
-
-    total: int
-    cumulative: NDArray[np.int64]
+    total: int  # records of the table
+    cumulative: NDArray[np.int64]  # (m,), on a path an edge follows every position but the last
     prefix: NDArray[np.int64]
+    # a tree has H edges above every leaf: at h * m + position the node of level h above it
     nodes: NDArray[np.int64]
-    below: NDArray[np.int64]
+    below: NDArray[np.int64]  # records below that node
+    # on a path at s (s + 1) / 2 - 1 + p the first position whose cumulative count exceeds the share p / s of
+    # the table, for class sizes s up to `LISTED_CLASS_MAX_RECORDS`; empty in a tree
     quantiles: NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """Distribution of one sensitive attribute in the released table; made by `reference`.
-
-    Attributes
-    ----------
-    distance : {'ordered', 'equal', 'hierarchical'}
-        Ground distance between the values.
-    counts : ndarray of shape (m,), int64
-        Records of each value code; codes are dense ranks in the attribute's order, NULL last.
-    position : ndarray of shape (m,), int64
-        Place of each value code on the path, or among the leaves of the tree from left to right.
-    scale : int
-        The ground distances are multiples of 1 / scale: m - 1 on a path, 2 H in a tree, at least 1.
-    edges : Edges
-        The arrays for the compiled functions.
-    """
+    """Distribution of one sensitive attribute in the released table; made by `reference`."""
 
     distance: Distance
+    # (m,), records of each value code; codes are dense ranks in the attribute's order, NULL last
     counts: NDArray[np.int64]
+    # (m,), place of each value code on the path, or among the leaves of the tree from left to right
     position: NDArray[np.int64]
-    scale: int
+    scale: int  # ground distances are multiples of 1 / scale: m - 1 on a path, 2H in a tree, at least 1
     edges: Edges
 
     @property
@@ -72,23 +66,7 @@ class Reference:
         return np.asarray(np.cumsum(np.sort(self.counts)[::-1]))
 
     def positions(self, codes: ArrayLike) -> NDArray[np.int64]:
-        """Return the positions of value codes.
-
-        Parameters
-        ----------
-        codes : array_like of int
-            Value codes 0..m-1, any shape.
-
-        Returns
-        -------
-        ndarray of the same shape, int64
-            `position` of each code.
-
-        Raises
-        ------
-        ValueError
-            If a code is not an integer, or not one of the reference.
-        """
+        """Return the `position` of each value code 0..m-1, any shape; ValueError for any other code."""
         given = np.asarray(codes)
         if given.dtype.kind not in "iu" and given.size:
             raise ValueError(f"value codes must be integers, not {given.dtype}")
@@ -98,40 +76,11 @@ class Reference:
 
 
 def reference(counts: ArrayLike, distance: Distance, paths: ArrayLike | None = None) -> Reference:
-    """Return a distribution prepared for exact EMD.
-
-    Parameters
-    ----------
-    counts : array_like of shape (m,), int
-        Records of each value code, all at least 1: codes are dense ranks of the values that occur.
-    distance : {'ordered', 'equal', 'hierarchical'}
-        |i - j| / (m - 1); 1 for different values; level of the lowest common ancestor / height.
-    paths : array_like of shape (m, H + 1), int, optional
-        For 'hierarchical' only: the node of each value on level 0 (the value itself) to H (the root). Node
-        numbers are compared within a level.
-
-    Returns
-    -------
-    Reference
-        O(m H + m log m) time and memory.
-
-    Raises
-    ------
-    ValueError
-        If the counts are empty, below 1 or sum to 2^31 or more; if the distance is unknown; if paths are
-        missing, superfluous, of the wrong shape, or do not form one tree with a leaf for each value.
-
-    Notes
-    -----
-    All three distances are tree metrics, so that EMD(P, Q) is the sum over edges e of length(e) *
-    |P(below e) - Q(below e)|. 'equal' is the tree of height 1 (Li, Li and Venkatasubramanian, "t-Closeness",
-    ICDE 2007, section 5).
-
-    Examples
-    --------
-    >>> reference([3, 1, 2], "ordered").scale
-    2
-    """
+    """Return a distribution prepared for exact EMD. O(m H + m log m) time and memory."""
+    # `counts` (m,) are the records of each value code, at least 1 each and at most 2^31 - 1 in all. `paths`
+    # (m, H + 1), for 'hierarchical' only: the node of each value on level 0 (the value itself) to H (the
+    # root); node numbers are compared within a level. ValueError if they do not form one tree with a leaf for
+    # each value.
     checked = _checked_counts(counts)
     if distance not in get_args(Distance):
         raise ValueError(f"unknown distance '{distance}': use 'ordered', 'equal' or 'hierarchical'")
@@ -181,7 +130,7 @@ def _checked_paths(paths: ArrayLike, m: int) -> NDArray[np.int64]:
 def _assembled(
     distance: Distance, counts: NDArray[np.int64], order: NDArray[np.intp], nodes: NDArray[np.int64]
 ) -> Reference:
-    """Return the reference whose codes in their order carry the nodes (height, m) of an inner level each."""
+    """Return the reference of codes in this order; row h of nodes (height, m) is an inner level."""
     m = len(counts)
     position = np.empty(m, dtype=np.int64)
     position[order] = np.arange(m)

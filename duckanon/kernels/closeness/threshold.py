@@ -1,4 +1,22 @@
-"""What every class must satisfy for a sensitive attribute, and by how much a class violates it."""
+"""What every class must satisfy for a sensitive attribute, and by how much a class violates it.
+
+For the counts r_1 >= r_2 >= ... >= r_m of the values in a class of s records (NULL is a value), a class
+satisfies
+
+- t, if EMD <= t, compared exactly; a t finer than 10^-12 is cut off, which is stricter;
+- distinct l, if the class has l distinct values;
+- entropy l, if exp(entropy) >= l; unequal counts need a margin of `ENTROPY_MARGIN` in the logarithm, because
+  logarithms are rounded;
+- recursive (c, l), if r_1 < c (r_l + ... + r_m).
+
+The violation is 0.0 exactly if the class satisfies the threshold, and otherwise s (EMD - t) for t, s (l -
+distinct) / l for distinct l, s (ln l - H) / ln l for entropy l with the entropy H, and 1 + r_1 - c (r_l + ...
++ r_m) for recursive (c, l). Merging two classes never increases the sum of their violations. The verdicts on
+t, distinct l and recursive c are exact integer arithmetic.
+
+Sources: Li, Li and Venkatasubramanian, "t-Closeness", ICDE 2007; Machanavajjhala et al., "l-Diversity", ACM
+TKDD 1(1), 2007, definitions 4.1 and 4.3.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +48,7 @@ ENTROPY_MARGIN = 2e-9
 """By how much the entropy of unequal counts must exceed log l, which is rounded; the audit asks for 1e-9."""
 
 LISTED_QUANTILES = LISTED_CLASS_MAX_RECORDS * (LISTED_CLASS_MAX_RECORDS + 3) // 2
-"""Entries of the list of quantiles of a path, and of what turns there."""
+"""Entries of the list of quantiles of a path, and of the list of turns."""
 
 L_DISTINCT, L_ENTROPY, L_RECURSIVE = 1, 2, 3
 
@@ -53,7 +71,7 @@ class Rules(NamedTuple):
 
 
 def rules_of(thresholds: Sequence[Threshold]) -> Rules:
-    """Return the thresholds as arrays for compiled code, an entry of `RULE` each. O(sum of m H) memory."""
+    """Return the thresholds as arrays for compiled code, one entry of `RULE` each. O(sum of m H) memory."""
     table = np.zeros(len(thresholds), dtype=RULE)
     arrays: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)]
     start = 0
@@ -102,7 +120,7 @@ def _steps(t: Decimal | Fraction) -> Fraction:
 
 
 def _least(threshold: Threshold) -> float:
-    """Return l as it is compared: counts are whole numbers, an entropy is not."""
+    """Return l as it is compared: rounded up for counts, as given for entropy."""
     if threshold.l is None:
         return 0.0
     return float(threshold.l) if threshold.l_kind == "entropy" else float(math.ceil(threshold.l))
@@ -112,7 +130,7 @@ def _least(threshold: Threshold) -> float:
 def rule_violation(
     values: NDArray[np.int64], weights: NDArray[np.int64], size: int, rules: Rules, which: int
 ) -> float:
-    """Return the `violation` of one threshold by a class: ascending positions, and the records at each."""
+    """Return the violation of one threshold by a class: ascending positions, and the records at each."""
     rule = rules.table[which]
     kind, least = rule["l_kind"], rule["l"]
     total = 0.0
@@ -144,11 +162,9 @@ def rule_edges(rules: Rules, which: int) -> Edges:
 
 @compiled
 def t_violation(total: tuple[int, float], size: int, rule: np.void) -> float:
-    """Return s (EMD - t) from the edge sum, or 0.0 if that is within the bound.
-
-    The exact difference of sum and bound is known modulo 2^64: where the rounded difference is below 2^62
-    it is that number, elsewhere the rounded one has the right sign.
-    """
+    """Return s (EMD - t) from the edge sum, or 0.0 if the edge sum is within the bound."""
+    # The difference of sum and bound is known exactly modulo 2^64. Where the rounded difference is below
+    # 2^62, the exact number is used. Elsewhere the rounded number has the right sign.
     low, high = total
     bound = size * rule["step"] + _scaled(size, rule["rest"], rule["parts"], 0)
     allowed = rule["t"] * (float(size) * rule["whole"])
@@ -184,7 +200,7 @@ def _entropy_violation(weights: NDArray[np.int64], size: int, least: float) -> f
 
 @compiled
 def _recursive_violation(weights: NDArray[np.int64], size: int, place: int, steps: int) -> float:
-    """Return 1 + r_1 - c (r_l + ... + r_m) with c in steps of 10^-12, or 0.0 if r_1 is below."""
+    """Return 1 + r_1 - c (r_l + ... + r_m) with c in steps of 10^-12, or 0.0 if (c, l) is satisfied."""
     most, tail, left = 0, size, place - 1
     for weight in weights:
         most = max(most, weight)
@@ -216,39 +232,14 @@ C_MAX = 10**6
 
 @dataclass(frozen=True, eq=False)
 class Threshold:
-    """What every class must satisfy for one sensitive attribute.
+    """What every class must satisfy for one sensitive attribute; ValueError if a number is out of range."""
 
-    Parameters
-    ----------
-    reference : Reference
-        Distribution of the attribute in the released table.
-    t : Decimal or Fraction, optional
-        Largest EMD, 0 to 1, compared exactly; what is finer than 10^-12 is cut off, which is stricter.
-    l : Decimal, optional
-        Least diversity, at least 1.
-    l_kind : {'distinct', 'entropy', 'recursive'}
-        l distinct values; exp(entropy) of at least l, where the values are not equally frequent by a margin
-        of 2e-9 of its logarithm, since logarithms are rounded; r_1 < c (r_l + ... + r_m) for the counts
-        r_1 >= r_2 >= ... of the values in the class. NULL is a value.
-    c : Decimal, optional
-        For 'recursive' only, above 0.
-
-    Raises
-    ------
-    ValueError
-        If a threshold is out of range, or c is missing or superfluous.
-
-    Notes
-    -----
-    Li, Li and Venkatasubramanian, "t-Closeness", ICDE 2007; Machanavajjhala et al., "l-Diversity", ACM TKDD
-    1(1), 2007, definitions 4.1 and 4.3.
-    """
-
-    reference: Reference
-    t: Decimal | Fraction | None = None
+    reference: Reference  # distribution of the attribute in the released table
+    t: Decimal | Fraction | None = None  # largest EMD, 0 to 1
+    # least diversity, at least 1
     l: Decimal | None = None  # noqa: E741 - l-diversity has this name everywhere
     l_kind: LKind = "distinct"
-    c: Decimal | None = None
+    c: Decimal | None = None  # for 'recursive' only, above 0 and below C_MAX
 
     def __post_init__(self) -> None:
         """Refuse thresholds that are out of range."""
@@ -268,12 +259,10 @@ class Threshold:
 
 
 def least_records(threshold: Threshold) -> int:
-    """Return a number of records, at least 1, below which no class satisfies t; 1 if ordered.
-
-    The edges above the leaves alone make EMD at least (1 - A) / H, where A is the sum over the values of the
-    smaller of both shares, in the class and in the table. A class of s records holds at most s values, so A
-    is at most the share of the s most frequent values in the table. O(log m), the first time O(m log m).
-    """
+    """Return a number of records, at least 1, below which no class satisfies t; 1 if ordered. O(log m)."""
+    # Let A be the sum over the values of the smaller of both shares, in the class and in the table. The edges
+    # above the leaves alone make EMD at least (1 - A) / H. A class of s records holds at most s values, so A
+    # is at most the share of the s most frequent values of the table. The first call sorts: O(m log m).
     edges = threshold.reference.edges
     if threshold.t is None or len(edges.nodes) == 0:
         return 1
@@ -283,20 +272,9 @@ def least_records(threshold: Threshold) -> int:
 
 
 def most_of_one(n: int, c: Decimal | Fraction) -> NDArray[np.int64]:
-    """Return how many records of one value a class of 0..n records may have, with c for l = 1: r_1 < c s.
-
-    Parameters
-    ----------
-    n : int
-        Largest size, at least 0.
-    c : Decimal or Fraction
-        Above 0 and below `C_MAX`; what is finer than 10^-12 is cut off, as where a threshold is compared.
-
-    Returns
-    -------
-    ndarray of shape (n + 1,), int64
-        By size. Exact; O(n) time.
-    """
+    """Return the most records of one value in a class of 0..n records with r_1 < c s. Exact, O(n)."""
+    # That is recursive (c, 1). c is above 0 and below `C_MAX`, and cut off after twelve decimals as for a
+    # threshold.
     steps = math.floor(Fraction(c) * THRESHOLD_DENOMINATOR)
     return np.array(
         [max(0, (steps * size - 1) // THRESHOLD_DENOMINATOR) for size in range(n + 1)], dtype=np.int64
@@ -304,58 +282,16 @@ def most_of_one(n: int, c: Decimal | Fraction) -> NDArray[np.int64]:
 
 
 def violation(threshold: Threshold, codes: ArrayLike) -> float:
-    """Return by how much a class violates a threshold, weighted by its size.
-
-    Parameters
-    ----------
-    threshold : Threshold
-        What the class must satisfy.
-    codes : array_like of shape (s,), int
-        Value code of each record of the class.
-
-    Returns
-    -------
-    float
-        At least 0, and 0.0 exactly if the class satisfies the threshold. For t: s (EMD - t); for l distinct
-        s (l - distinct) / l; for entropy s (ln l - H) / ln l; for recursive 1 + r_1 - c (r_l + ... + r_m).
-        The sum over two classes never grows by merging them.
-
-    Raises
-    ------
-    ValueError
-        If the class is empty or a code is not one of the reference.
-
-    Notes
-    -----
-    The verdict on t, distinct l and recursive c is exact integer arithmetic. O(s log s + s log m) time.
-    """
+    """Return the violation of a threshold by a class with codes (s,), at least 0. O(s log s + s log m)."""
     return float(violations_per_class([threshold], [codes], [0, np.asarray(codes).size])[0, 0])
 
 
 def violations_per_class(
     thresholds: Sequence[Threshold], codes: NDArray[np.int64] | Sequence[ArrayLike], offsets: ArrayLike
 ) -> NDArray[np.float64]:
-    """Return by how much each class violates each threshold.
-
-    Parameters
-    ----------
-    thresholds : sequence of Threshold
-        One for each of S sensitive attributes.
-    codes : ndarray of shape (S, n), int, or sequence of S array_like
-        Value codes of the records, the records of a class together.
-    offsets : array_like of shape (m + 1,), int
-        Class c holds the records ``offsets[c]:offsets[c + 1]``.
-
-    Returns
-    -------
-    ndarray of shape (S, m), float64
-        `violation` of each threshold by each class.
-
-    Raises
-    ------
-    ValueError
-        If the shapes do not fit, a class is empty or a code is not one of its reference.
-    """
+    """Return the `violation` (S, m) of S thresholds by each of m classes."""
+    # Class c holds the records offsets[c]:offsets[c + 1]. `codes` (S, n), the records of a class together.
+    # ValueError if the shapes or codes do not fit, or a class is empty.
     if len(thresholds) != len(codes):
         raise ValueError(f"there are {len(thresholds)} thresholds for {len(codes)} attributes")
     result = np.zeros((len(thresholds), np.size(offsets) - 1))

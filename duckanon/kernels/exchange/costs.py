@@ -1,6 +1,7 @@
-"""What records add to the edge sum of a class: on a path by their rank, in a tree by the counts of its nodes.
+"""What a record adds to the edge sum of a class: on a path by its rank, in a tree by the counts of its nodes.
 
-All that is asked here depends on the table and on numbers; what is known of the classes stands in `ledger`.
+The functions here depend on the table and on their arguments only. What depends on the classes is in
+`ledger`.
 """
 
 from __future__ import annotations
@@ -54,17 +55,15 @@ def before(arrays: NDArray[np.int64], path: Path, size: int, p: int, x: int) -> 
     else:
         q = _crossing(arrays, path, size, level)
         turn = 2 * (level * q - size * arrays[path.prefix + q])
-    # Both are there before the question, which half of all records answer with yes, so that nothing branches.
+    # Both values are computed before the comparison. Half of all records pass it, so a branch would be slow.
     value = level * x - size * arrays[path.prefix + x]
     return int(turn - value if x > q else value)
 
 
 @inner
 def _crossing(arrays: NDArray[np.int64], path: Path, size: int, level: int) -> int:
-    """Return the first position with so many records of the table up to it that they are beyond a level.
-
-    On its own, so that `before` is short enough to be part of the loops around it.
-    """
+    """Return the first position whose cumulative count of the table exceeds a level."""
+    # A function of its own, so that `before` is short enough to be inlined in the loops around it.
     q, end = 0, path.values
     while q < end:
         middle = (q + end) // 2
@@ -96,6 +95,6 @@ def tree_of(rules: Rules, a: int) -> TreeArrays:
 
 @inner
 def edge(tree: TreeArrays, count: int, size: int, below: int) -> int:
-    """Return |n P - s Q| of the edge above a node with some members of the class and records of the table."""
+    """Return |n P - s Q| of the edge above a node with `count` members and `below` records of the table."""
     difference: int = abs(tree.total * count - size * below)
     return difference

@@ -1,18 +1,23 @@
 """Swaps and moves of records between two classes, by exact differences of SSE and of violations.
 
-Most pairs of classes offer nothing: what is asked first is what rules out most at the least cost. A bound on
-the gain of all swaps of one record, and of one swap, comes from the mean of each class and its members'
-distances from it, less what violations on a path cost, which takes a few additions; then comes the exact gain
-in SSE; other violations come last. Of classes within t most swaps would break it, and no gain is worth that
-where the price is high: then `windows` come first.
+Most pairs of classes offer no gain, so cheap tests that rule out many pairs come first:
 
-Bounds on the gain in SSE pass over most pairs. Two records that are s apart on the line through the means of
-classes a and b, and at most p beside it, gain at most ``(1 / size_a + 1 / size_b) (s^2 + p^2) - 2 s |mean_a -
-mean_b|`` when they change places. Let reach_a and reach_b be the distances of the farthest members from the
-means: a record then goes ``mean_a - mean_b + e`` far, ``|e| <= reach_a + reach_b``, and the gain is greatest
-with e along the line. A move gains most for the farthest member on the side of the other class. Bounds add
-the least gain that counts, which exceeds all rounding of squares, and `PRICE_MARGIN_SHARE` exceeds that of
-prices: they pass over nothing that the exact gain would take. How much violations may fall has no bound here.
+1. A bound on the gain in SSE, for all swaps of a record and then for one swap. It uses the mean of each class
+and the distances of its members from it, less what the swap costs in violations on a path. 2. The exact gain
+in SSE. 3. The other violations.
+
+If both classes are within t, most swaps would break t, and where the price of a violation is high no gain in
+SSE outweighs that. Then `windows` come first.
+
+The bound on the gain in SSE. Let two records be s apart along the line through the means of classes a and b,
+and at most p beside it. Swapping them gains at most ``(1 / size_a + 1 / size_b) (s^2 + p^2) - 2 s |mean_a -
+mean_b|``. Let reach_a and reach_b be the distances of the farthest members from the means. A swapped record
+then moves by ``mean_a - mean_b + e`` with ``|e| <= reach_a + reach_b``, and the gain is greatest with e along
+the line. The gain of a move is greatest for the member farthest towards the other class.
+
+Rounding. Bounds on SSE add the least gain that counts, which exceeds all rounding of squares. Bounds on
+prices have a margin of `PRICE_MARGIN_SHARE`, which exceeds the rounding of prices. So no bound rules out an
+exchange that the exact gain would accept. There is no bound on how much violations may fall.
 """
 
 from __future__ import annotations
@@ -50,23 +55,23 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_RECORD_PAIRS = cast("int", np.int64(4096))
-"""Two classes with more pairs of records than this are left alone: merging made them, swaps would be dear."""
+"""Two classes with more pairs of records are skipped: merging made them, and swaps would be expensive."""
 
 ANY_EXCHANGES = cast("int", np.int64(2**62))
-"""Any number. Both are typed, so that functions are not compiled once for each literal."""
+"""No limit. Both numbers are typed, so that functions are not compiled once for each literal."""
 
 PAIR_ALONG, PAIR_AWAY, PAIR_PLACE, PAIR_ASIDE = range(4)
-"""Of the members of two classes, in `ExchangeState.pair`: the product of the way from the mean with the
-difference of the means, the length of that way, and its parts on the line through the means and beside it."""
+"""Rows of `ExchangeState.pair`, for the members of two classes. Let v lead from the mean of its class to a
+member: the product of v with the difference of the means, the length of v, and the parts of v along the line
+through the means and beside it.
+"""
 
 
 @compiled
 def sweep(state: ExchangeState, neighbours: NDArray[np.int64], seen: NDArray[np.int64], most: int) -> float:
-    """Exchange records between every class and its neighbours (classes, c), -1 for none; return the gain.
-
-    `seen` (classes,) tells when each class was visited last: pairs unchanged since then are passed over. Of a
-    pair so many exchanges at `most` are carried out.
-    """
+    """Exchange records between every class and its neighbours (classes, c), -1 for none; return the gain."""
+    # `seen` (classes,) holds the time of the last visit to each class. Pairs unchanged since then are
+    # skipped. At most `most` exchanges are carried out for a pair.
     total = 0.0
     for a in range(len(neighbours)):
         if state.size[a] > 0:
@@ -80,12 +85,10 @@ def sweep(state: ExchangeState, neighbours: NDArray[np.int64], seen: NDArray[np.
 def exchange(
     state: ExchangeState, a: int, others: NDArray[np.int64], since: int, pairs: int, most: int, total: float
 ) -> float:
-    """Exchange records between a class and others, one after the other; return the total and the gain.
-
-    The best swap or move is carried out until none is left, or so many at `most`. Passed over are numbers
-    below 0, classes without records, pairs with more than so many `pairs` of records, and pairs of which
-    neither changed `since` then.
-    """
+    """Exchange records between class a and others, one after the other; return `total` plus the gain."""
+    # The best swap or move is carried out until none gains, or `most` were carried out. Skipped are class
+    # numbers below 0, classes without records, pairs of classes with more than `pairs` pairs of records, and
+    # pairs in which neither class changed after the time `since`.
     for b in others:
         if b < 0 or b == a or state.size[b] == 0 or state.size[a] * state.size[b] > pairs:
             continue
@@ -146,7 +149,7 @@ def _apart(state: ExchangeState, a: int, b: int) -> float:
 
 @spliced
 def _hopes(state: ExchangeState, a: int, b: int, between: float) -> tuple[bool, bool, bool, bool]:
-    """Tell whether a swap may gain, but none that breaks t; a move from class a to b, and one back."""
+    """Tell what may gain: a swap; only swaps that keep t; a move from class a to b; a move from b to a."""
     bounds = state.bounds
     size_a, size_b, reach_a, reach_b = state.size[a], state.size[b], state.reach[a], state.reach[b]
     out = size_a > bounds.least and size_b < bounds.most
@@ -165,14 +168,14 @@ def _hopes(state: ExchangeState, a: int, b: int, between: float) -> tuple[bool, 
 
 @spliced
 def _move_gains(reach: float, apart: float, size: int, goal: int) -> bool:
-    """Tell whether a record this far from the mean of its class may gain by a move to one of so many."""
+    """Tell whether a record `reach` from its class's mean may gain by a move to a class of `goal` records."""
     far = apart - reach
     return bool(far <= 0.0 or reach * reach * size / (size - 1.0) > far * far * goal / (goal + 1.0))
 
 
 @spliced
 def _measure(state: ExchangeState, a: int, b: int, between: float) -> None:
-    """Write products and distances of the members of two classes, that are so far apart, squared."""
+    """Write products and distances of the members of two classes whose means are `between` apart, squared."""
     points, pair, w, away_of = state.points, state.pair, state.between, state.away
     apart = math.sqrt(between)
     unit = 1.0 / apart if apart > 0.0 else 0.0
@@ -196,7 +199,7 @@ def _measure(state: ExchangeState, a: int, b: int, between: float) -> None:
 
 @spliced
 def _along(point: NDArray[np.float64], centre: NDArray[np.float64], way: NDArray[np.float64]) -> float:
-    """Return the product of the way from a centre to a point with another way."""
+    """Return the scalar product of the difference point - centre with another vector."""
     along = 0.0
     for x in range(len(way)):
         along += (point[x] - centre[x]) * way[x]
@@ -205,7 +208,7 @@ def _along(point: NDArray[np.float64], centre: NDArray[np.float64], way: NDArray
 
 @spliced
 def _best_kept_swap(state: ExchangeState, a: int, b: int, between: float) -> tuple[float, int, int]:
-    """Return what `_best_swap` does, of classes without violations where none that breaks t gains."""
+    """Return what `_best_swap` returns, for classes without violations, where only swaps that keep t gain."""
     ledger, members, size_a, size_b = state.ledger, state.members, state.size[a], state.size[b]
     _open_both(state, a, b)
     for c in (a, b):
@@ -229,7 +232,7 @@ def _best_kept_swap(state: ExchangeState, a: int, b: int, between: float) -> tup
 
 @spliced
 def _about(state: ExchangeState, i: int, j: int, both: float) -> float:
-    """Return what a swap of two records gains, but for rounding: less work than the gain that is compared."""
+    """Return the gain of a swap of two records up to rounding; cheaper than the gain that is compared."""
     one, other, w, total = state.points[i], state.points[j], state.between, 0.0
     for x in range(len(w)):
         way = other[x] - one[x]
@@ -239,7 +242,7 @@ def _about(state: ExchangeState, i: int, j: int, both: float) -> float:
 
 @spliced
 def _best_swap(state: ExchangeState, a: int, b: int, between: float) -> tuple[float, int, int]:
-    """Return the best gain above the least one, and the two records that change places."""
+    """Return the best gain above the least gain that counts, and the two records to swap."""
     bounds, pair, prices = state.bounds, state.pair, state.prices
     size_a, size_b = state.size[a], state.size[b]
     before = state.violation[a] + state.violation[b]
@@ -295,7 +298,7 @@ def _best_swap(state: ExchangeState, a: int, b: int, between: float) -> tuple[fl
 def _extent(
     places: NDArray[np.float64], asides: NDArray[np.float64], size: int
 ) -> tuple[float, float, float]:
-    """Return the least and the greatest place of so many members on the line, and the farthest beside it."""
+    """Return the least and greatest place of `size` members along the line, and the farthest beside it."""
     low, high, widest = np.inf, -np.inf, 0.0
     for i in range(size):
         low = places[i] if places[i] < low else low
@@ -306,7 +309,7 @@ def _extent(
 
 @spliced
 def _with_distance(state: ExchangeState, i: int, j: int, times: float, total: float) -> float:
-    """Return a sum and so many times the squared distance of two records."""
+    """Return `total` plus `times` the squared distance of two records."""
     points = state.points
     for x in range(points.shape[1]):
         difference = points[i, x] - points[j, x]
@@ -316,7 +319,7 @@ def _with_distance(state: ExchangeState, i: int, j: int, times: float, total: fl
 
 @spliced
 def _open_both(state: ExchangeState, a: int, b: int) -> None:
-    """Bring the ledgers of two classes up to date for swaps: the lists of one may drop those of the other."""
+    """Bring the ledgers of two classes up to date for swaps; opening one may drop the lists of the other."""
     ledger = state.ledger
     while ledger.filled[a] == ANSWERS_NOTHING or ledger.filled[b] == ANSWERS_NOTHING:
         open_ledger(state, a if ledger.filled[a] == ANSWERS_NOTHING else b, ANSWERS_SWAPS)
@@ -326,7 +329,7 @@ def _open_both(state: ExchangeState, a: int, b: int) -> None:
 def _priced(
     state: ExchangeState, a: int, b: int, i: int, j: int, gain: float, before: float, best: float
 ) -> float:
-    """Return the gain of a swap less the price of violations, or some gain at most `best` if it is so too."""
+    """Return a swap's gain less the price of violations; any number <= `best` stands for one <= `best`."""
     ledger, rules, codes, weight = state.ledger, state.rules, state.codes, state.bounds.weight
     after, priced = 0.0, gain
     for side in range(2):
@@ -348,7 +351,7 @@ def _priced(
 def _better_move(
     state: ExchangeState, a: int, b: int, between: float, out: bool, back: bool, best: float, i: int, j: int
 ) -> tuple[float, int, int]:
-    """Return the gain and the records of the best move, `out` or `back`, or what is given if that is more."""
+    """Return gain and records of the best move, `out` (a to b) or `back`; the arguments if none is better."""
     pair, weight = state.pair, state.bounds.weight
     before = state.violation[a] + state.violation[b]
     hope = weight * before if before > 0.0 else 0.0

@@ -1,9 +1,10 @@
 """Violations of a class after any swap or move of a record, kept until the class changes.
 
-What belongs to a class alone is filled at the first question after a change. What depends on the record that
-would enter is computed on a path for all members of the other class at once, in a tree at the first question
-about it, O(s H); then every swap with it takes constant time, or O(H), see `ledger_path` and `ledger_tree`.
-Attributes with l are counted anew for each question. All is exact integer arithmetic, as the audits have it.
+Numbers that depend on one class alone are computed at the first question after the class changed. Numbers
+that also depend on the record that enters are computed later: on a path for all members of the other class at
+once, in a tree at the first question about the record, in O(s H). Then every swap with this record takes
+constant time on a path and O(H) in a tree, see `ledger_path` and `ledger_tree`. For attributes with l, values
+are counted again for each question. All arithmetic is exact, in integers, as in the audits.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
 
 COUNTING_SORT_MAX_RECORDS = 16
-"""Largest class that is put in order by counting, for each member, those before it: nothing branches."""
+"""Largest class that is sorted by counting, for each member, the members before it, without a branch."""
 
 
 @spliced
@@ -78,7 +79,7 @@ def fill_ledger(
 def fill_moves(
     ledger: Ledger, rules: Rules, codes: NDArray[np.int64], c: int, members: NDArray[np.int64]
 ) -> None:
-    """Fill what the ledger of a class, filled for swaps, needs for moves. O(S s (H + log m))."""
+    """Add what moves need to the ledger of a class that is filled for swaps. O(S s (H + log m))."""
     for record in members:
         ledger.leave[record] = 0.0
     for a in range(len(ledger.quick)):
@@ -98,7 +99,7 @@ def fill_moves(
 
 @spliced
 def class_violation(ledger: Ledger, rules: Rules, c: int, size: int) -> float:
-    """Return the violation of a class whose ledger is filled; equal to what the others say of its records."""
+    """Return the violation of a class with a filled ledger: the sum of `rule_violation` of its records."""
     violation = 0.0
     for a in range(len(ledger.quick)):
         if not ledger.quick[a]:
@@ -110,7 +111,7 @@ def class_violation(ledger: Ledger, rules: Rules, c: int, size: int) -> float:
 
 @spliced
 def prepare_swaps(ledger: Ledger, rules: Rules, first: int, size: int, second: int, others: int) -> None:
-    """Prepare the questions about swaps of two classes, of so many records, whose ledgers are filled."""
+    """Prepare questions about swaps between classes of `size` and `others` records with filled ledgers."""
     for a in range(len(ledger.quick)):
         if not ledger.quick[a]:
             continue
@@ -122,13 +123,13 @@ def prepare_swaps(ledger: Ledger, rules: Rules, first: int, size: int, second: i
                 if rules.table[a]["height"] > 0:
                     ledger.entry[side, a, 0, i] = -1
                 else:
-                    # Classes that are both like the table have a record at about the same rank.
+                    # Two classes that are both like the table have a record at about the same rank.
                     enter_path(ledger, rules, a, c, own, codes[i], ranks[i], side, i)
 
 
 @spliced
 def enter(ledger: Ledger, rules: Rules, a: int, c: int, size: int, code: int, side: int, place: int) -> None:
-    """Prepare the questions about a record that would enter class c, of so many records, for a member."""
+    """Prepare questions about a record that enters class c of `size` records in place of a member."""
     if rules.table[a]["height"] == 0:
         enter_path(ledger, rules, a, c, size, code, 0, side, place)
     else:
@@ -139,11 +140,10 @@ def enter(ledger: Ledger, rules: Rules, a: int, c: int, size: int, code: int, si
 def violation_after_swap(
     ledger: Ledger, rules: Rules, a: int, c: int, size: int, gone: int, new: int, side: int, place: int
 ) -> float:
-    """Return the violation of attribute a by class c whose member at the place `gone` gives way to another.
-
-    `new` is the position of that one; `side` and `place` say where in `Ledger.entry` it stands. The swaps of
-    the two classes are prepared.
-    """
+    """Return the violation of attribute a by class c after member `gone` leaves and a record enters."""
+    # `gone` is the member's place in the class. `new` is the position of the entering record; `side` and
+    # `place` say where that record stands in `Ledger.entry`. `prepare_swaps` must have been called for the
+    # two classes.
     bound = ledger.sums[a, c, BOUND]
     if not ledger.quick[a]:
         leaves = ledger.lists[a, list_of(ledger, CODE, c) + gone]
@@ -178,7 +178,7 @@ def violation_with(
 
 @spliced
 def _order(ledger: Ledger, codes: NDArray[np.int64], a: int, c: int, members: NDArray[np.int64]) -> None:
-    """Write the ascending positions of the members, and by their places the position and the rank of each."""
+    """Write the members' ascending positions and, by place in the class, each position and its rank."""
     size, lists = len(members), ledger.lists[a]
     own, ranks = lists[list_of(ledger, CODE, c) :], lists[list_of(ledger, RANK, c) :]
     ascending = lists[list_of(ledger, ASCENDING, c) :]
@@ -202,7 +202,7 @@ def _order(ledger: Ledger, codes: NDArray[np.int64], a: int, c: int, members: ND
 def _order_by_counts(
     ledger: Ledger, codes: NDArray[np.int64], values: int, a: int, c: int, members: NDArray[np.int64]
 ) -> None:
-    """Write what `_order` writes where a table has no more values than the class members. O(s)."""
+    """Write the same as `_order`, where the table has no more values than the class has members. O(s)."""
     size, lists, lower, place = len(members), ledger.lists[a], ledger.histogram[0], 0
     own, ranks = lists[list_of(ledger, CODE, c) :], lists[list_of(ledger, RANK, c) :]
     ascending = lists[list_of(ledger, ASCENDING, c) :]
@@ -226,7 +226,7 @@ def _order_by_counts(
 def _histogram_violation(
     ledger: Ledger, rules: Rules, a: int, c: int, size: int, gone: int, new: int
 ) -> float:
-    """Return the violation of a class without one position and with another, -1 for none. O(s)."""
+    """Return the violation of a class without position `gone` and with position `new`, -1 for none. O(s)."""
     ascending, used, i = ledger.lists[a, list_of(ledger, ASCENDING, c) :], 0, 0
     count = size + (new >= 0) - (gone >= 0)
     while i < size or new >= 0:

@@ -1,12 +1,13 @@
 """Violations on a path: the EMD of a class is a sum over its records, in ascending order.
 
-The j-th of s records costs what its place adds to the transport, ``C_s(j, v)``, which follows from one
-crossing of the two distribution functions. A record that enters or leaves shifts the ranks of a run of the
-others by one, so that prefix sums of the costs at the own rank, one rank lower and one rank higher answer for
-every exchange.
+The j-th of s records adds its transport cost ``C_s(j, v)`` at position v. One crossing of the two
+distribution functions gives this cost. A record that enters or leaves shifts the ranks of a run of other
+records by one. So three prefix sums of costs answer for every exchange: K at the own rank, D one rank lower,
+U one rank higher.
 
-With K, D and U for these sums, a record that enters at rank q for the member of rank r < q changes the edge
-sum by ``(K(r) - D(r + 1)) + (D(q) - K(q) + its own cost)``, one term of either, and likewise for r >= q.
+Example: a record enters at rank q in place of the member of rank r < q. The edge sum changes by ``(K(r) - D(r
++ 1)) + (D(q) - K(q) + its own cost)``. The first term depends on the leaving record only, the second on the
+entering record only. The case r >= q is alike, with U.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 @spliced
 def fill_path(ledger: Ledger, rules: Rules, a: int, c: int, size: int) -> int:
-    """Write what the members of a class on a path add after swaps; return its edge sum."""
+    """Write what each member of a class on a path adds after swaps; return the edge sum of the class."""
     lists, arrays, path = ledger.lists[a], rules.arrays, path_of(rules, a)
     kept, down, up, prefix = 0, 0, 0, arrays[path.prefix :]
     ascending, ranks = lists[list_of(ledger, ASCENDING, c) :], lists[list_of(ledger, RANK, c) :]
@@ -59,7 +60,7 @@ def fill_path(ledger: Ledger, rules: Rules, a: int, c: int, size: int) -> int:
     for r in range(size):
         x = ascending[r]
         if size <= LISTED_CLASS_MAX_RECORDS:
-            # What `before` returns, four times, with each list asked once; what ranks do not have is dropped.
+            # Four calls of `before`, with one look-up in each list; ranks that do not exist are ignored.
             step, last = path.total * x, r + 2 if r + 2 <= size else size
             at_1 = step * r - size * prefix[x]
             at_0, at_2, at_3 = at_1 - step, at_1 + step, at_1 + 2 * step
@@ -71,7 +72,7 @@ def fill_path(ledger: Ledger, rules: Rules, a: int, c: int, size: int) -> int:
             at_0, at_1 = before(arrays, path, size, r - 1, x), before(arrays, path, size, r, x)
             at_2, at_3 = before(arrays, path, size, r + 1, x), before(arrays, path, size, r + 2, x)
         at_0, at_3 = at_0 if r > 0 else 0, at_3 if r + 2 <= size else 0
-        # By rank at first, in lists that are filled for moves later.
+        # Indexed by rank for now; these lists are filled for moves later.
         by_lower[r], by_higher[r] = kept - (down + at_0 - at_1), up - (kept + at_1 - at_2)
         down, kept, up = down + at_0 - at_1, kept + at_1 - at_2, up + at_2 - at_3
         highs[r + 1], lows[r + 1] = down - kept, kept - up
@@ -84,7 +85,7 @@ def fill_path(ledger: Ledger, rules: Rules, a: int, c: int, size: int) -> int:
 def enter_path(
     ledger: Ledger, rules: Rules, a: int, c: int, size: int, code: int, rank: int, side: int, place: int
 ) -> None:
-    """Write what is to be known of a record that would enter class c; its rank is sought near the given."""
+    """Write the entry of a record that would enter class c; its rank is searched from the given rank on."""
     entry, lists, arrays, path = ledger.entry, ledger.lists[a], rules.arrays, path_of(rules, a)
     ascending = lists[list_of(ledger, ASCENDING, c) :]
     rank = rank if rank < size else size
@@ -102,7 +103,7 @@ def enter_path(
 
 @spliced
 def path_swap(ledger: Ledger, a: int, c: int, gone: int, side: int, place: int) -> int:
-    """Return the edge sum of a path after a swap; `gone` is the place of who gives way."""
+    """Return the edge sum of a path after a swap; `gone` is the place of the record that leaves."""
     total, lists, entry = ledger.sums[a, c, TOTAL], ledger.lists[a], ledger.entry
     if entry[side, a, 0, place] > lists[list_of(ledger, RANK, c) + gone]:
         return int(total + lists[list_of(ledger, LOWER_RECORDS, c) + gone] + entry[side, a, 1, place])
@@ -114,11 +115,10 @@ def path_prices(
     ledger: Ledger, rules: Rules, weight: float, first: int, second: int, i: int, size: int,
     prices: NDArray[np.float64],
 ) -> None:  # fmt: skip
-    """Write what violations of paths a swap of member i of a class costs, with each of so many of another.
-
-    `weight` is the price of one; attributes that are not quick, and trees, count nothing here. Nothing
-    branches: most swaps of near classes gain SSE, and it is the violations, by chance, that decide.
-    """
+    """Write what swaps of member i with each member of another class cost in violations of paths."""
+    # The other class has `size` members. `weight` is the price of one unit of violation. Attributes that are
+    # not quick, and trees, count as nothing. The loops have no branches: most swaps of near classes gain SSE,
+    # so that violations decide, and a processor could not predict them.
     entry = ledger.entry
     for j in range(size):
         prices[j] = 0.0
@@ -149,7 +149,7 @@ def path_prices(
 
 @spliced
 def path_moves(ledger: Ledger, rules: Rules, a: int, c: int, members: NDArray[np.int64]) -> None:
-    """Add what a path says of the class without each member; prepare it for those that join."""
+    """Write what a path says of the class without each member, and prepare the path for records that join."""
     lists, size, path = ledger.lists[a], len(members), path_of(rules, a)
     if size > 1:
         _prefix(ledger, rules.arrays, path, a, c, size, size - 1, KEPT_MORE, UP_MORE, SPARE_LIST)
@@ -169,7 +169,7 @@ def _prefix(
     ledger: Ledger, arrays: NDArray[np.int64], path: Path, a: int, c: int, size: int, as_of: int,
     same: int, lower: int, higher: int,
 ) -> None:  # fmt: skip
-    """Write the prefix sums of the costs of a class as of another size, where its ranks exist."""
+    """Write the prefix sums of the costs of a class as if it had another size, where its ranks exist."""
     lists = ledger.lists[a]
     kept, down = lists[list_of(ledger, same, c) :], lists[list_of(ledger, lower, c) :]
     up, ascending = lists[list_of(ledger, higher, c) :], lists[list_of(ledger, ASCENDING, c) :]
@@ -187,7 +187,7 @@ def _prefix(
 
 @spliced
 def path_join(ledger: Ledger, rules: Rules, a: int, c: int, size: int, code: int) -> int:
-    """Return the edge sum of a path that a record joins."""
+    """Return the edge sum of a path after a record joins."""
     lists, path = ledger.lists[a], path_of(rules, a)
     kept, up = lists[list_of(ledger, KEPT_MORE, c) :], lists[list_of(ledger, UP_MORE, c) :]
     q = lower_than(lists[list_of(ledger, ASCENDING, c) :], size, code)

@@ -1,4 +1,25 @@
-"""What is known of the violations of classes: where it stands in memory, and how that is given out."""
+"""The memory of the ledger: what is known of the violations of classes, and where it is stored.
+
+Every class has twelve lists. The lists of one class lie side by side in `Ledger.lists`, each with two places
+more than the class has records, and the lists of the next class follow. So the numbers that one question
+needs lie in few stretches of memory. A class that grows gets new places at the end. When the memory is full,
+the lists of all classes are dropped.
+
+The lists, for each attribute:
+
+- `ASCENDING`: the positions of the members in ascending order.
+- `CODE`, `RANK`: by place in the class, the member's position, and the number of members before it in that
+  order.
+- `LOWER_RECORDS`, `HIGHER_RECORDS`: on a path, what a member adds to the edge sum if it leaves for a record
+  of a higher rank, and if it leaves for any other record.
+- `ENTERS_HIGH`, `ENTERS_LOW`: on a path by rank, what the entering record adds in these two cases, without
+  its own cost.
+- `KEPT_MORE`, `UP_MORE`: on a path by rank, prefix sums of the costs at the own rank and one rank higher, in
+  a class with one member more.
+- `SPARE_LIST`: spare.
+- `PLACED`, `WINDOW`: by place in the class, the positions and windows of the members, as `windows` compares
+  them.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +38,10 @@ EDGE_SUM_MAX = 2.0**61
 """Largest edge sum that is kept in one machine word."""
 
 WINDOWS_MAX_RECORDS = cast("int", np.int64(64))
-"""Largest class whose windows are kept, at O(s^2) each time: as much as to look at the pairs of one other."""
+"""Largest class with windows; they take O(s^2), as much as the pairs of records with one other class."""
 
 NO_NUMBER = cast("int", np.int64(-1))
-"""Typed, so that functions are not compiled once more for a literal."""
+"""No record or class. Typed, so that functions are not compiled once more for a literal."""
 
 (
     CODE,
@@ -39,7 +60,7 @@ NO_NUMBER = cast("int", np.int64(-1))
 """Lists of a class and an attribute."""
 
 LEDGER_LISTS = cast("int", np.int64(SPARE_LIST + 1))
-"""How many they are: the spare one is the last."""
+"""Number of these lists; the spare list is the last."""
 
 START, ROOM = range(2)
 NODE_INSIDE, NODE_WITHOUT = range(2)
@@ -51,72 +72,42 @@ ANSWERS_NOTHING, ANSWERS_SWAPS, ANSWERS_MOVES = (cast("int", np.int64(i)) for i 
 
 
 class Ledger(NamedTuple):
-    """What is known of the violations of m classes of n records; S attributes.
+    """What is known of the violations of m classes with n records, for S attributes."""
 
-    The twelve lists of a class lie side by side in ``lists``, each with two places more than the class has
-    records, and after them those of another: what is asked together is in few stretches of memory. A class
-    that grows gets new places behind the last; when the memory is full, all are dropped.
-
-    Attributes
-    ----------
-    quick : ndarray of shape (S,), bool
-        Attributes answered in constant time: those with t alone, and sums that fit in a machine word.
-    filled : ndarray of shape (m + 1,), int64
-        What is known of each class: `ANSWERS_NOTHING`, `ANSWERS_SWAPS`, or `ANSWERS_MOVES` too; then the end
-        of the lists in use.
-    span : ndarray of shape (m, 2), int64
-        `START`, `ROOM`: how many places a list of every class before has, and how many one of this class
-        has; see `list_of`.
-    windowed : ndarray of shape (m,), bool
-        Classes whose windows are known.
-    lists : ndarray of shape (S, 12 places), int64
-        `ASCENDING`, the positions of the members in ascending order; by their places in the class `CODE`,
-        their positions, and `RANK`, the members before each in that order. On a path: `LOWER_RECORDS` and
-        `HIGHER_RECORDS`, what a member adds to the edge sum where it gives way to a record of a higher rank,
-        or of none such; by rank `ENTERS_HIGH` and `ENTERS_LOW`, what that record adds then, without its own
-        cost; by rank `KEPT_MORE` and `UP_MORE`, prefix sums of the costs at the own rank and one higher in a
-        class with one member more; spare; by their places in the class `PLACED` and `WINDOW`, their positions
-        and windows as `windows` compares them.
-    nodes : ndarray of shape (S, height, places, 2), int64
-        In a tree, on each level: `NODE_INSIDE`, the members of the class in the node above each, by its
-        place, and `NODE_WITHOUT`, what the edge there adds to the edge sum of the class without it.
-    sums : ndarray of shape (S, m, 4), int64
-        `TOTAL`, `BOUND`: edge sum of the class, and the greatest one that t allows; `TOTAL_MORE`,
-        `BOUND_MORE`: what does not depend on the record that joins, and the greatest edge sum with it.
-    leave : ndarray of shape (n,), float64
-        Violation of the class of each record without it.
-    entry : ndarray of shape (2, S, 1 + max(2, height), most), int64
-        For the members of two classes, the sides 0 and 1, who would enter the other: the rank, in a tree
-        -1 where nothing is known yet; then on a path what it adds where it is higher than who gives way, and
-        where it is not, in a tree what the edge on each level adds.
-    swaps : ndarray of shape (WINDOWS_MAX_RECORDS^2 + 1,), int64
-        Scratch memory of `kept_swaps`: place of a member in the one class, times `WINDOWS_MAX_RECORDS`, and
-        in the other.
-    slots : ndarray of shape (6, WINDOWS_MAX_RECORDS + 1), float64
-        Scratch memory of `fill_windows`.
-    histogram : ndarray of shape (2, most + 1), int64
-        The values of a class and how often each occurs, for the attributes that are not quick.
-    """
-
+    # (S,), attributes answered in constant time: t alone, and sums that fit in a machine word
     quick: NDArray[np.bool_]
+    # (m + 1,), what each class can answer: `ANSWERS_NOTHING`, `ANSWERS_SWAPS`, or `ANSWERS_MOVES` as well;
+    # the last entry is the end of the lists in use
     filled: NDArray[np.int64]
-    windowed: NDArray[np.bool_]
+    windowed: NDArray[np.bool_]  # (m,), classes whose windows are known
+    # (m, 2): `START`, the places in a list of all classes before; `ROOM`, those in a list of this class; see
+    # `list_of`
     span: NDArray[np.int64]
-    lists: NDArray[np.int64]
+    lists: NDArray[np.int64]  # (S, 12 places), see the module's head
+    # (S, height, places, 2), in a tree by level and by place: `NODE_INSIDE`, the members in the node above
+    # the member; `NODE_WITHOUT`, what the edge there adds to the edge sum of the class without the member
     nodes: NDArray[np.int64]
+    # (S, m, 4): `TOTAL`, `BOUND`, the edge sum of the class and the greatest one that t allows; `TOTAL_MORE`,
+    # the part that does not depend on the record that joins; `BOUND_MORE`, the greatest edge sum allowed with
+    # it
     sums: NDArray[np.int64]
-    leave: NDArray[np.float64]
+    leave: NDArray[np.float64]  # (n,), violation of the class of each record without that record
+    # (2, S, 1 + max(2, height), most), for the members of two classes (sides 0 and 1) that would enter the
+    # other class: the rank, in a tree -1 if nothing is known yet; then on a path what the record adds if its
+    # rank is higher than that of the leaving record, and otherwise; in a tree what the edge on each level
+    # adds
     entry: NDArray[np.int64]
+    # (WINDOWS_MAX_RECORDS^2 + 1,), scratch memory of `kept_swaps`: place in the one class times
+    # `WINDOWS_MAX_RECORDS`, plus place in the other
     swaps: NDArray[np.int64]
-    slots: NDArray[np.float64]
+    slots: NDArray[np.float64]  # (6, WINDOWS_MAX_RECORDS + 1), scratch memory of `fill_windows`
+    # (2, most + 1), values of a class and their counts, for attributes that are not quick
     histogram: NDArray[np.int64]
 
 
 def ledger_of(rules: Rules, records: int, classes: int, most: int) -> Ledger:
-    """Return memory for so many records in classes of at most `most`.
-
-    O(S (n H + m + most)) memory: about 290 + 48 H bytes a record and attribute.
-    """
+    """Return memory for `records` in `classes` of at most `most` records."""
+    # O(S (n H + m + most)) memory: about 290 + 48 H bytes a record and attribute.
     table, count = rules.table, len(rules.table)
     height = max([0, *table["height"].tolist()])
     largest = table["total"].astype(float) * table["values"] * (most + 1.0)
@@ -144,7 +135,7 @@ def list_of(ledger: Ledger, which: int, c: int) -> int:
 
 @spliced
 def make_room(ledger: Ledger, c: int, size: int) -> None:
-    """Give the lists of a class places for a size; what all classes have is dropped where none are left."""
+    """Give the lists of a class room for `size` records; a full memory drops the lists of all classes."""
     if ledger.span[c, ROOM] > size:
         return
     end, need = len(ledger.filled) - 1, size + 2
@@ -159,7 +150,7 @@ def make_room(ledger: Ledger, c: int, size: int) -> None:
 
 @inner
 def lower_than(ascending: NDArray[np.int64], size: int, code: int) -> int:
-    """Return how many of the first so many positions are below the given one."""
+    """Return how many of the first `size` ascending positions are below the given position."""
     low, high = 0, size
     while low < high:
         middle = (low + high) // 2
@@ -172,7 +163,7 @@ def lower_than(ascending: NDArray[np.int64], size: int, code: int) -> int:
 
 @inner
 def bound_of(rules: Rules, a: int, size: int) -> int:
-    """Return the greatest edge sum that t allows to a class of a size."""
+    """Return the greatest edge sum that t allows for a class of `size` records."""
     rule = rules.table[a]
     return int(size * rule["step"] + size * rule["rest"] // rule["parts"])
 

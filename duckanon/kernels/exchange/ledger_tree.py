@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @spliced
 def fill_without(ledger: Ledger, rules: Rules, a: int, c: int, size: int) -> None:
-    """Write what the edges above each member add without it: members below a node are a run in the order."""
+    """Write what the edges above each member add without it; the members below a node are consecutive."""
     arrays, tree, lists, at = rules.arrays, tree_of(rules, a), ledger.lists[a], ledger.span[c, START]
     own, ranks = lists[list_of(ledger, CODE, c) :], lists[list_of(ledger, RANK, c) :]
     ascending, inside = lists[list_of(ledger, ASCENDING, c) :], lists[list_of(ledger, SPARE_LIST, c) :]
@@ -53,7 +53,7 @@ def fill_without(ledger: Ledger, rules: Rules, a: int, c: int, size: int) -> Non
 
 @inner
 def tree_total(ledger: Ledger, rules: Rules, a: int, c: int, size: int, as_of: int) -> int:
-    """Return the edge sum of the counts of a class, taken as a class of another size. O(s H)."""
+    """Return the edge sum of the counts of a class, as if the class had another size. O(s H)."""
     arrays, tree = rules.arrays, tree_of(rules, a)
     ascending, total = ledger.lists[a, list_of(ledger, ASCENDING, c) :], tree.total * as_of * tree.height
     for h in range(tree.height):
@@ -75,7 +75,7 @@ def tree_total(ledger: Ledger, rules: Rules, a: int, c: int, size: int, as_of: i
 def enter_tree(
     ledger: Ledger, rules: Rules, a: int, c: int, size: int, code: int, side: int, place: int
 ) -> None:
-    """Write what is to be known of a record that would enter class c: what it adds on each level."""
+    """Write the entry of a record that would enter class c: what the record adds on each level."""
     entry, arrays, tree = ledger.entry, rules.arrays, tree_of(rules, a)
     ascending = ledger.lists[a, list_of(ledger, ASCENDING, c) :]
     rank = lower_than(ascending, size, code)
@@ -90,7 +90,7 @@ def enter_tree(
 def tree_swap(
     ledger: Ledger, rules: Rules, a: int, c: int, gone: int, enters: int, side: int, place: int
 ) -> int:
-    """Return the edge sum of a tree after a swap: where both have the same node, it has as many as before."""
+    """Return the edge sum of a tree after a swap; the count of a node above both records does not change."""
     tree, total, h = tree_of(rules, a), ledger.sums[a, c, TOTAL], 0
     level, leaves = tree.nodes, ledger.lists[a, list_of(ledger, CODE, c) + gone]
     node = ledger.span[c, START] + gone
@@ -119,7 +119,7 @@ def tree_moves(ledger: Ledger, rules: Rules, a: int, c: int, members: NDArray[np
 
 @spliced
 def tree_step(ledger: Ledger, rules: Rules, a: int, c: int, size: int, code: int) -> int:
-    """Return what a record adds to the edge sum of the counts of a class, taken as one with a member more."""
+    """Return what a record adds to the edge sum of a class, whose size counts as one more."""
     arrays, tree, step = rules.arrays, tree_of(rules, a), 0
     ascending = ledger.lists[a, list_of(ledger, ASCENDING, c) :]
     rank = lower_than(ascending, size, code)
@@ -135,7 +135,7 @@ def _inside(
     ascending: NDArray[np.int64], arrays: NDArray[np.int64], tree: TreeArrays, size: int, rank: int, h: int,
     code: int,
 ) -> int:  # fmt: skip
-    """Return how many of the positions lie below the node of a level above one of some rank: a run there."""
+    """Return how many members lie below the node on level h above the member of a rank: a run of ranks."""
     level = tree.nodes + h * tree.values
     node, low, high = arrays[level + code], rank, rank
     while low > 0 and arrays[level + ascending[low - 1]] == node:

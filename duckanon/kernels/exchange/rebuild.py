@@ -1,4 +1,4 @@
-"""Neighbourhoods of classes are taken apart and formed anew; what comes out is kept if it is better."""
+"""Neighbourhoods of classes are dissolved and formed anew; the new classes are kept if they are better."""
 
 from __future__ import annotations
 
@@ -19,33 +19,21 @@ SETTLING_MAX_PASSES = 20
 """Most passes over the pairs of a neighbourhood that was formed anew."""
 
 ACCEPTANCE_STEPS = 1024
-"""Steps from no loss to the largest that is accepted, of which each has the same chance."""
+"""Steps between no loss and the largest accepted loss; each step is equally likely to be the limit."""
 
 
 class Neighbourhood(NamedTuple):
-    """Some neighbouring classes, taken apart: memory for their records and for what they were.
+    """Memory for neighbouring classes that are dissolved: their records, and their former labels."""
 
-    Attributes
-    ----------
-    classes : ndarray of shape (c,), int64
-        The classes, and one free class.
-    records, labels : ndarray of shape (r,), int64
-        Their records, and the class of each before.
-    open : ndarray of shape (r,), int64
-        The records, -1 where one has its new class.
-    distance : ndarray of shape (r,), float64
-        Squared distance of each from the seed.
-    """
-
-    classes: NDArray[np.int64]
-    records: NDArray[np.int64]
-    labels: NDArray[np.int64]
-    open: NDArray[np.int64]
-    distance: NDArray[np.float64]
+    classes: NDArray[np.int64]  # (c,), the classes, and one free class
+    records: NDArray[np.int64]  # (r,), records of these classes
+    labels: NDArray[np.int64]  # (r,), class of each record before
+    open: NDArray[np.int64]  # (r,), the records, -1 where a record has a new class
+    distance: NDArray[np.float64]  # (r,), squared distance of each record from the seed
 
 
 def empty_neighbourhood(classes: int, records: int) -> Neighbourhood:
-    """Return memory for a neighbourhood of so many classes, a free one among them, and so many records."""
+    """Return memory for a neighbourhood of `classes` classes, one of them free, and `records` records."""
     numbers = np.zeros((3, records), dtype=np.int64)
     return Neighbourhood(
         np.zeros(classes, dtype=np.int64), numbers[0], numbers[1], numbers[2], np.zeros(records)
@@ -63,12 +51,11 @@ def rebuild(
     random_state: NDArray[np.uint64],
     worse: float,
 ) -> float:
-    """Take neighbourhoods apart and form them anew, each around a random record; return the gain.
-
-    `neighbours` (classes, c) are the nearest classes of each class, -1 for none, `near` (n, c) those of each
-    record; `free` (classes,) holds the classes without records, then -1, and is kept up to date. One that is
-    `worse` by less than this is kept, too, by chance the more often the less it is worse.
-    """
+    """Dissolve `trials` neighbourhoods, each around a random record, and form them anew; return the gain."""
+    # `neighbours` (classes, c) are the nearest classes of each class, -1 for none; `near` (n, c) are the
+    # nearest classes of each record. `free` (classes,) lists the classes without records, then -1, and is
+    # kept up to date. A result that is worse by less than `worse` is also kept at random, the more often the
+    # less worse it is.
     total, spare = 0.0, 0
     while spare < len(free) and free[spare] >= 0:
         spare += 1
@@ -100,7 +87,7 @@ def rebuild(
 def _gather(
     state: ExchangeState, options: NDArray[np.int64], a: int, neighbourhood: Neighbourhood, most: int
 ) -> int:
-    """Write class a and some of the options to the neighbourhood, as their records fit; return how many."""
+    """Write class a and those options whose records fit to the neighbourhood; return how many classes."""
     records, count = state.size[a], 1
     if records > len(neighbourhood.records):
         return 0
@@ -123,7 +110,7 @@ def _try(
     random_state: NDArray[np.uint64],
     least: float,
 ) -> float:
-    """Form the first classes anew; return the gain, or take everything back if it is not above the least."""
+    """Form the first `count` classes anew and return the gain; undo everything if it is not above `least`."""
     classes = neighbourhood.classes[:count]
     before = _value(state, classes)
     used = _save(state, neighbourhood, count)
@@ -144,7 +131,7 @@ def _accept(
     state: ExchangeState, neighbours: NDArray[np.int64], free: NDArray[np.int64], spare: int,
     neighbourhood: Neighbourhood, old: int, count: int,
 ) -> int:  # fmt: skip
-    """Enter the classes that are free now; return how many."""
+    """Enter the classes that are free now into the list of free classes; return how many."""
     if spare > 0 and state.size[free[spare - 1]] > 0:
         spare -= 1
         for i in range(neighbours.shape[1]):
@@ -161,7 +148,7 @@ def _accept(
 
 @inner
 def _value(state: ExchangeState, classes: NDArray[np.int64]) -> float:
-    """Return the SSE of some classes, and the price of their violations."""
+    """Return the SSE of some classes plus the price of their violations."""
     total = 0.0
     for c in classes:
         total += sse_of(state, c)
@@ -172,7 +159,7 @@ def _value(state: ExchangeState, classes: NDArray[np.int64]) -> float:
 
 @spliced
 def _save(state: ExchangeState, neighbourhood: Neighbourhood, count: int) -> int:
-    """Note the records of the first classes, and whose they are; return how many."""
+    """Write the records of the first `count` classes, and the class of each; return how many records."""
     used = 0
     for c in neighbourhood.classes[:count]:
         for i in range(state.size[c]):
@@ -183,7 +170,7 @@ def _save(state: ExchangeState, neighbourhood: Neighbourhood, count: int) -> int
 
 @spliced
 def _settle(state: ExchangeState, classes: NDArray[np.int64]) -> None:
-    """Exchange between all pairs of classes until nothing is gained."""
+    """Exchange between all pairs of classes until no exchange gains, in `SETTLING_MAX_PASSES` at most."""
     clock, mark = len(state.touched) - 1, NO_NUMBER
     for _ in range(SETTLING_MAX_PASSES):
         start, gained = state.touched[clock], 0.0
@@ -205,7 +192,7 @@ def form_anew(
     used: int,
     random_state: NDArray[np.uint64],
 ) -> None:
-    """Form classes around seeds, random or far, of nearest records or of the nearest in every stratum."""
+    """Form classes around random or far seeds, of the nearest records, or of the nearest in every stratum."""
     bounds, open_records, distance = state.bounds, neighbourhood.open, neighbourhood.distance
     clear(state, neighbourhood.classes[:count])
     fewest = -(-used // bounds.most)
@@ -251,7 +238,7 @@ def _next_seed(neighbourhood: Neighbourhood, used: int, random_state: NDArray[np
 
 @inner
 def _least(distance: NDArray[np.float64], first: int, last: int) -> int:
-    """Return the place of the least distance from first on and before last."""
+    """Return the place of the least distance among first..last-1."""
     best, least = first, distance[first]
     for i in range(first + 1, last):
         if distance[i] < least:

@@ -1,4 +1,19 @@
-"""Refinement: exchanges and rebuilt neighbourhoods that lower the loss and keep every threshold."""
+"""Refinement: exchanges and rebuilt neighbourhoods that lower the loss and keep every threshold.
+
+`refine` first exchanges records between neighbouring classes, and moves them where sizes allow, as long as
+the exact SSE falls. Then neighbourhoods of classes are dissolved, formed anew around random or far seeds, and
+refined in the same way. A new neighbourhood is kept if its SSE is less, or, with `worse` above 0, at random
+if it is a little more. A search that accepts only improvements ends where no single neighbourhood can be
+better. A class that satisfies every threshold is never replaced by one that does not, unless the violations
+of all classes together become less. A pass takes O(n (k + log n) d), each rebuilt neighbourhood constant
+work. Classes that merging has made very large (`search.LARGE_CLASS_RECORDS`) take no part.
+
+`reduce_violations` repairs t, l and c by exchanges. A violation has a price in SSE that grows from pass to
+pass. For one record beyond a threshold the price begins at twice the mean squared distance to the centre, and
+grows to two hundred times that.
+
+Both are deterministic, unless `stop` ends them.
+"""
 
 from __future__ import annotations
 
@@ -30,68 +45,55 @@ Stop = Callable[[], bool]
 Effort = Literal["fast", "balanced", "best"]
 
 STRICT_PRICE = 1e9
-"""SSE, in units of the mean squared distance to the centre, that one record beyond a threshold counts as."""
+"""SSE that one record beyond a threshold costs, in units of the mean squared distance to the centre."""
 
 USUAL_CLASS_RECORDS, USUAL_COLUMNS = 3, 13
-"""Class size and coordinates that the number of rebuilt neighbourhoods speaks of: where there is more of
-either, each costs more, and there are fewer."""
+"""Class size and coordinates for which `Work.rebuilds` is stated. With larger classes or more coordinates a
+neighbourhood costs more, and fewer are rebuilt.
+"""
 
 LIMITED_COST_FACTOR = 64
-"""A neighbourhood with thresholds to keep costs about so many times as much to rebuild."""
+"""A neighbourhood under thresholds costs about this many times as much to rebuild."""
 
 LIMITED_MAX_CLASSES = 5
-"""Most classes of a neighbourhood with thresholds to keep."""
+"""Most classes of a neighbourhood under thresholds."""
 
 FULL_PASSES_MAX_RECORDS = 500_000
-"""A table of more records makes half the passes where thresholds are to be kept: of eight passes the last
-four take two fifths of the time and a thirtieth of the loss. Then a pass makes one exchange at most of a pair
-of classes, and looks at a neighbour more than the one before, which lost less in less time than to go on with
-a pair until it has no more to give."""
+"""Larger tables under thresholds make half the passes: of eight passes, the last four took two fifths of the
+time and gave a thirtieth of the loss. Then a pair of classes makes at most one exchange a pass, and each pass
+looks at one neighbour more than the pass before. That lost less, in less time, than exchanging within a pair
+until nothing gains.
+"""
 
 FIRST_PRICE, LAST_PRICE = Decimal(2), Decimal(400)
-"""Of one record beyond a threshold, in units of the mean squared distance to the centre."""
+"""Price of one record beyond a threshold, in units of the mean squared distance to the centre."""
 
 SWEEPS_A_LEVEL = 2
 """Passes at each price."""
 
 COOLING_SHARE, COOLING_MIN_ROUNDS = 0.7, 80
-"""Share of the rounds in which rebuilt neighbourhoods may be worse, less and less, and how many of them there
-must be for each class: with fewer the search loses more than it finds."""
+"""Share of the rounds in which rebuilt neighbourhoods may be worse, by less and less, and the fewest such
+neighbourhoods for each class: with fewer the search loses more than it finds.
+"""
 
 FIRST_PIECE_NEIGHBOURHOODS, SHORT_PIECE_SECONDS = 8, 0.1
-"""Neighbourhoods rebuilt before the first question whether to stop, and twice as many each time that so many
-seconds do not go by: as plain Python one may take a twentieth. What comes out does not depend on it."""
+"""Neighbourhoods rebuilt before the first call of `stop`; the number doubles as long as a piece takes less
+than this many seconds. Without compilation one neighbourhood may take a twentieth. The result does not depend
+on it.
+"""
 
 
 @dataclass(frozen=True)
 class Work:
-    """How much is tried.
+    """How much work a refinement does."""
 
-    Attributes
-    ----------
-    neighbours : int
-        Nearest classes with which a class exchanges records.
-    sweeps : int
-        Passes over all classes and their neighbours.
-    enough : float
-        Share of the remaining SSE below which the gain of a pass ends the passes.
-    levels : int
-        Steps in which the price of a violation grows.
-    rebuilds : int
-        Neighbourhoods that are taken apart and formed anew, in all; those of a tile are its share.
-    classes : int
-        Most classes of such a neighbourhood.
-    rounds : int
-        Times that the neighbours are searched anew meanwhile.
-    """
-
-    neighbours: int
-    sweeps: int
-    enough: float
-    levels: int
-    rebuilds: int
-    classes: int
-    rounds: int
+    neighbours: int  # nearest classes with which a class exchanges records
+    sweeps: int  # passes over all classes and their neighbours
+    enough: float  # the passes end when a pass gains less than this share of the remaining SSE
+    levels: int  # steps in which the price of a violation grows
+    rebuilds: int  # neighbourhoods that are rebuilt in the whole table; a tile gets its share
+    classes: int  # most classes of such a neighbourhood
+    rounds: int  # how often the neighbours are searched anew in the meantime
 
 
 WORK: dict[Effort, Work] = {
@@ -115,48 +117,12 @@ def refine(
     worse: float = 0.0,
     stop: Stop | None = None,
 ) -> NDArray[np.int64]:
-    """Return classes with at most the SSE of the given ones, which keep k and violate no threshold more.
-
-    Records are exchanged between neighbouring classes, and moved where sizes allow, as long as the exact SSE
-    falls; then neighbourhoods of classes are taken apart, formed anew around random or far seeds, refined in
-    the same way, and kept if their SSE is less.
-
-    Parameters
-    ----------
-    points, labels, k, codes
-        See `duckanon.kernels`; each class has at least k records.
-    thresholds : sequence of S Threshold
-        What a class satisfies, or what all classes violate no more than before.
-    effort : {'fast', 'balanced', 'best'}
-        See `WORK`.
-    share : float
-        Share of the work that this table gets, 0 to 1: its share of the records where it is a tile.
-    seed : int
-        Of the random choices.
-    worse : float
-        Most that a rebuilt neighbourhood may be worse in the first round, in units of the mean SSE of a
-        class, at least 0: a search that never gives way ends where no single neighbourhood can be better.
-        What is returned is the best that was seen, after a round.
-    stop : callable, optional
-        Asked between passes, and now and then while neighbourhoods are rebuilt: the search ends when it says
-        True.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Class of each record, 0..m'-1. A class that satisfies every threshold is never replaced by one that
-        does not, unless the violations of all classes become less.
-
-    Raises
-    ------
-    ValueError
-        If labels, points, codes or thresholds do not fit together.
-
-    Notes
-    -----
-    Deterministic without `stop`. O(n (k + log n) d) a pass, and constant work for each
-    rebuilt neighbourhood. Classes that merging has made very large (`search.LARGE`) take no part.
-    """
+    """Return classes (n,), 0..m'-1, with at most the given SSE, at least k records and no more violation."""
+    # Each given class has at least k records. `share`, 0 to 1, is the part of the work for this table: its
+    # share of the records if it is a tile. `seed` seeds the random choices. `worse`, at least 0: the most by
+    # which a rebuilt neighbourhood may be worse in the first round, in units of the mean SSE of a class; the
+    # best partition at the end of a round is returned. `stop` is called between passes and during rebuilding,
+    # and ends the search when it returns True.
     if effort not in WORK or not 0.0 <= share <= 1.0:
         raise ValueError(f"effort must be one of {', '.join(WORK)}, share within 0..1, not {effort}, {share}")
     if not worse >= 0.0:
@@ -165,7 +131,7 @@ def refine(
     if not search.moving.any():
         return labels_of(search)
     if len(thresholds):
-        # The least violation is one unit of an edge sum; no gain may outweigh it.
+        # The least violation is one unit of an edge sum, and no gain in SSE may outweigh it.
         least = 2.0 * len(search.labels) * float(search.state.rules.table["whole"].max())
         search = search.at_price(max(STRICT_PRICE, least))
     many = len(thresholds) > 0 and len(search.labels) > share * FULL_PASSES_MAX_RECORDS
@@ -177,13 +143,13 @@ def refine(
 
 
 def _rebuilds(work: Work, share: float, size: float, columns: int, *, limited: bool) -> int:
-    """Return how many neighbourhoods are rebuilt, of classes of a size."""
+    """Return how many neighbourhoods are rebuilt, for classes of `size` records."""
     count = int(work.rebuilds * share * USUAL_CLASS_RECORDS / size / max(1.0, columns / USUAL_COLUMNS))
     return count // LIMITED_COST_FACTOR if limited else count
 
 
 def _rounds(work: Work, rebuilds: int, classes: int) -> int:
-    """Return how often neighbours are searched for them: after some work for every class, else it is dear."""
+    """Return how often neighbours are searched: after some work on every class, as a search is expensive."""
     return min(work.rounds, 4 * rebuilds // (classes + 1))
 
 
@@ -197,25 +163,7 @@ def reduce_violations(
     effort: Effort = "balanced",
     stop: Stop | None = None,
 ) -> NDArray[np.int64]:
-    """Return classes that violate the thresholds less: the repair of t, l and c by exchanges of records.
-
-    A violation has a price in SSE, which grows from pass to pass.
-
-    Parameters
-    ----------
-    points, labels, k, codes, thresholds, effort, stop
-        As in `refine`.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Class of each record; some may still violate a threshold, for `merge_classes`.
-
-    Notes
-    -----
-    The price begins at twice the mean squared distance to the centre for one record beyond a threshold and
-    grows to two hundred times that. Deterministic without `stop`.
-    """
+    """Return classes (n,) that violate the thresholds less; `merge_classes` repairs what remains."""
     work, search = WORK[effort], search_of(points, labels, k, codes, thresholds)
     for price in _prices(work.levels):
         if not (search.state.violation > 0.0).any():
@@ -232,7 +180,7 @@ def _prices(levels: int) -> list[float]:
 
 
 def _passes(search: Search, work: Work, most: int, stop: Stop | None, *, hasty: bool = False) -> None:
-    """Exchange between neighbours until a pass gains little; hasty passes: see `FULL_PASSES_MAX_RECORDS`."""
+    """Exchange between neighbours until a pass gains little; `hasty`: see `FULL_PASSES_MAX_RECORDS`."""
     state = search.state
     seen = np.full(len(state.size), -1)
     squares = float(np.sum(np.square(state.points)))
@@ -248,17 +196,16 @@ def _passes(search: Search, work: Work, most: int, stop: Stop | None, *, hasty: 
 def _rebuilt(
     search: Search, work: Work, rebuilds: int, seed: int, worse: float, stop: Stop | None
 ) -> NDArray[np.int64]:
-    """Return the labels after neighbourhoods were rebuilt in rounds, until a round gains nothing.
-
-    Those with the least loss, in violations first, at the end of a round or before all.
-    """
+    """Return the labels after rounds of rebuilding neighbourhoods, until a round gains nothing."""
+    # Of the partition at the start and those at the ends of rounds, the best is returned: least violations,
+    # then least SSE.
     state = search.state
     count = int(np.count_nonzero(state.size))
     rounds = _rounds(work, rebuilds, count)
     best = labels_of(search)
     if not rounds:
         return best
-    # Classes that merging has made very large stay out of the neighbourhoods: they are for the sweeps.
+    # Classes that merging has made very large are in no neighbourhood; the sweeps handle them.
     typical = int(3 * np.median(state.size[state.size > 0]))
     classes = 1 + (min(work.classes, LIMITED_MAX_CLASSES) if len(state.codes) else work.classes)
     neighbourhood = empty_neighbourhood(classes, classes * min(state.bounds.most, typical))
@@ -282,7 +229,7 @@ def _round(
     search: Search, work: Work, rebuilds: int, neighbourhood: Neighbourhood,
     random_state: NDArray[np.uint64], worse: float, stop: Stop | None,
 ) -> float:  # fmt: skip
-    """Rebuild so many neighbourhoods with the neighbours that there are now; return the gain."""
+    """Rebuild `rebuilds` neighbourhoods with the neighbours as they are now; return the gain."""
     state, around = search.state, max(work.neighbours, work.classes)
     near = neighbours(state, around)
     records = near_records(state, around)

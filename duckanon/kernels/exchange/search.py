@@ -1,4 +1,4 @@
-"""A search over the partitions of some records: what it works on, and what comes out."""
+"""A search over the partitions of some records: its state, its start and its result."""
 
 from __future__ import annotations
 
@@ -22,36 +22,25 @@ if TYPE_CHECKING:
     from duckanon.kernels.exchange.state import ExchangeState
 
 GAIN_ROUNDING_SHARE = 1e-11
-"""Share of the whole spread below which a gain may be rounding."""
+"""Gains below this share of the whole spread may be rounding."""
 
 SPARE_CLASSES = 64
 """Free classes, so that a neighbourhood can be rebuilt with one class more."""
 
 LARGE_CLASS_RECORDS = 256
-"""Classes above this, and above four times the median, stay as merging made them: every class gets the memory
-that the largest one needs."""
+"""Classes above this size, and above four times the median, stay as merging made them: every class gets as
+much memory as the largest one that takes part needs.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """A search under way; made by `search_of`.
+    """A search under way; made by `search_of`."""
 
-    Attributes
-    ----------
-    state : ExchangeState
-        The classes between which records move.
-    labels : ndarray of shape (n,), int64
-        Class of each record before.
-    moving : ndarray of shape (n,), bool
-        Records that take part.
-    unit : float
-        Mean squared distance to the centre: the unit of prices.
-    """
-
-    state: ExchangeState
-    labels: NDArray[np.int64]
-    moving: NDArray[np.bool_]
-    unit: float
+    state: ExchangeState  # the classes between which records move
+    labels: NDArray[np.int64]  # (n,), class of each record before the search
+    moving: NDArray[np.bool_]  # (n,), records that take part
+    unit: float  # mean squared distance to the centre: the unit of prices
 
     def at_price(self, price: float) -> Search:
         """Return the same search in which a record beyond a threshold counts as `price` units."""
@@ -74,21 +63,19 @@ def search_of(
     codes: NDArray[np.int64] | Sequence[ArrayLike],
     thresholds: Sequence[Threshold],
 ) -> Search:
-    """Return a search that starts from a partition, with violations at no price; arguments as in `refine`.
-
-    O(n d + m most) memory for m classes of at most `most` records.
-    """
+    """Return a search that starts from a partition, with violations at no price; arguments as in `refine`."""
+    # O(n d + m most) memory for m classes of at most `most` records.
     matrix = distance_points(points)
     check_class_size(len(matrix), k)
     owner = _checked(labels, len(matrix), k)
     coded = _positions(codes, thresholds, len(matrix))
     sizes = np.bincount(owner)
-    # Under thresholds a class may have to grow beyond 2k - 1 before its neighbours can do without it.
+    # Under thresholds a class may grow beyond 2k - 1 for a while, before it gives records to neighbours.
     most = int(max(2 * k - 1, 4 * np.median(sizes) if len(thresholds) else 0))
     most = max(most, min(LARGE_CLASS_RECORDS, int(sizes.max())))
     moving = sizes[owner] <= most
-    # Gains are differences of sums: far from zero they would drown in rounding.
-    # Enlarged, or the squares of small ones would vanish, and with them the least gain that ends the search.
+    # Gains are differences of sums, which rounding would hide if the points were far from zero.
+    # Enlarged: the squares of tiny numbers would vanish, and so would the least gain that ends the search.
     matrix = matrix[moving]
     matrix = np.ascontiguousarray(
         enlarged(matrix - matrix.mean(axis=0), ENLARGED_BELOW) if len(matrix) else matrix
@@ -103,7 +90,7 @@ def search_of(
 
 
 def _checked(labels: ArrayLike, n: int, k: int) -> NDArray[np.int64]:
-    """Return the labels if they name a class of at least k records for each of n."""
+    """Return the labels (n,) if every class has at least k records; else raise ValueError."""
     owner = np.asarray(labels)
     if owner.shape != (n,) or owner.dtype.kind not in "iu" or owner.min() < 0:
         raise ValueError(f"labels must be one integer a record, of shape ({n},)")
@@ -129,7 +116,7 @@ def _positions(
 
 def labels_of(search: Search) -> NDArray[np.int64]:
     """Return the classes of all records (n,), numbered in the order of their first records."""
-    # Classes that took no part keep their number, the others come after.
+    # Classes that took no part keep their numbers, and the other classes follow.
     whole = search.labels.copy()
     whole[search.moving] = search.state.label[search.state.record] + search.labels.max() + 1
     _, first, inverse = np.unique(whole, return_index=True, return_inverse=True)
@@ -145,16 +132,14 @@ def centroids_of(state: ExchangeState) -> tuple[NDArray[np.int64], NDArray[np.fl
 
 
 def sse_left(state: ExchangeState, squares: float) -> float:
-    """Return the SSE of all classes that take part, whose points have these squares, but for rounding."""
+    """Return the SSE of all classes that take part, up to rounding; `squares` is that of their points."""
     nonempty, centroids = centroids_of(state)
     return squares - float(np.sum(np.square(centroids) * state.size[nonempty, None]))
 
 
 def neighbours(state: ExchangeState, count: int) -> NDArray[np.int64]:
-    """Return the nearest other classes of each class (classes, count), nearest first, then -1.
-
-    O((m + n) log m) on average. Searched in the widest directions where there are many.
-    """
+    """Return the nearest other classes of each class (classes, count), nearest first, then -1."""
+    # O((m + n) log m) on average. Points in many columns are searched along their widest directions.
     nonempty, centroids = centroids_of(state)
     near = np.full((len(state.size), count), -1)
     ranks = np.arange(2, min(count + 1, len(nonempty)) + 1)
@@ -165,10 +150,8 @@ def neighbours(state: ExchangeState, count: int) -> NDArray[np.int64]:
 
 
 def near_records(state: ExchangeState, count: int) -> NDArray[np.int64]:
-    """Return the classes nearest to each record (n, count), nearest first, its own class among them.
-
-    Fewer columns where there are fewer classes. Cost as that of `neighbours`.
-    """
+    """Return the classes nearest to each record (n, count), nearest first, its own class among them."""
+    # Fewer columns if there are fewer classes. Cost as that of `neighbours`.
     nonempty, centroids = centroids_of(state)
     ranks = np.arange(1, min(count, len(nonempty)) + 1)
     both = np.vstack([centroids, state.points])

@@ -1,4 +1,4 @@
-"""The state of an exchange search: the classes, and what the search keeps and aims at."""
+"""The state of an exchange search: the classes, the numbers kept of them, and the bounds of the search."""
 
 from __future__ import annotations
 
@@ -18,97 +18,46 @@ if TYPE_CHECKING:
 
 
 PRICE_MARGIN_SHARE = 2.0**-40
-"""Share of a price that is more than its rounding, and less than matters."""
+"""Share of a price that exceeds its rounding and is too small to matter."""
 
 
 class Bounds(NamedTuple):
-    """What a search must keep, and what it aims at.
+    """Limits and prices of a search."""
 
-    Attributes
-    ----------
-    least, most : int
-        Records of a class.
-    weight : float
-        SSE that one unit of violation counts as.
-    gain : float
-        Least gain for which something is done: above the rounding of a sum of squares.
-    sure : float
-        SSE that counts less than every violation, where all attributes are paths which are quick: if no swap
-        gains more, windows tell which are left. Otherwise 0.
-    """
-
-    least: int
-    most: int
-    weight: float
-    gain: float
+    least: int  # fewest records of a class
+    most: int  # most records of a class
+    weight: float  # SSE that one unit of violation counts as
+    gain: float  # least gain for which an exchange is made: above the rounding of a sum of squares
+    # if all attributes are quick paths: an SSE below the price of any violation. If no swap gains more than
+    # this, windows tell which swaps remain. Otherwise 0.
     sure: float
 
 
 class ExchangeState(NamedTuple):
-    """Classes between which records move: arrays changed in place; made by `exchange_state_of`.
+    """Classes between which records move: arrays changed in place; made by `exchange_state_of`."""
 
-    Attributes
-    ----------
-    points : ndarray of shape (n, d), float64
-        All records, those of a class one after the other at the start: what is asked together lies together.
-    number, record : ndarray of shape (n,), int64
-        Place of each record in the order in which they were given, and the record of each such place.
-    codes : ndarray of shape (S, n), int64
-        Position of each record's value in each sensitive attribute with a threshold.
-    label, place : ndarray of shape (n,), int64
-        Class of each record, and its place among the members of that class.
-    members : ndarray of shape (classes, most), int64
-        Records of each class in its first ``size`` places; a class without records is free.
-    size : ndarray of shape (classes,), int64
-        Records of each class.
-    sums : ndarray of shape (classes, d), float64
-        Sum of the points of each class.
-    violation : ndarray of shape (classes,), float64
-        Sum of the violations of each class.
-    touched : ndarray of shape (classes + 1,), int64
-        When each class changed last; the last entry is the clock.
-    measured : ndarray of shape (classes,), bool
-        Classes whose mean and distances from it are up to date.
-    mean : ndarray of shape (classes, d), float64
-        Mean of each class.
-    away : ndarray of shape (n,), float64
-        Distance of each record from the mean of its class.
-    reach : ndarray of shape (classes,), float64
-        The greatest of these distances in each class.
-    pair : ndarray of shape (2, 4, most), float64
-        Scratch memory of `exchange` for the members of two classes.
-    prices : ndarray of shape (most,), float64
-        Scratch memory: the least that a member's swaps cost in violations.
-    between : ndarray of shape (d,), float64
-        Scratch memory: the difference of two means.
-    ledger : Ledger
-        The violations of each class after every exchange.
-    rules : Rules
-        The S thresholds.
-    bounds : Bounds
-        What the search keeps and aims at.
-    """
-
-    points: NDArray[np.float64]
-    number: NDArray[np.int64]
-    record: NDArray[np.int64]
+    points: NDArray[np.float64]  # (n, d), all records; those of a class are neighbours in memory at the start
+    number: NDArray[np.int64]  # (n,), place of each record in the order given
+    record: NDArray[np.int64]  # (n,), record at each such place
+    # (S, n), position of each record's value in each sensitive attribute with a threshold
     codes: NDArray[np.int64]
-    label: NDArray[np.int64]
-    place: NDArray[np.int64]
+    label: NDArray[np.int64]  # (n,), class of each record
+    place: NDArray[np.int64]  # (n,), place of each record among the members of its class
+    # (classes, most), records of each class in its first ``size`` places; a class without records is free
     members: NDArray[np.int64]
-    size: NDArray[np.int64]
-    sums: NDArray[np.float64]
-    violation: NDArray[np.float64]
-    touched: NDArray[np.int64]
-    measured: NDArray[np.bool_]
-    mean: NDArray[np.float64]
-    away: NDArray[np.float64]
-    reach: NDArray[np.float64]
-    pair: NDArray[np.float64]
-    prices: NDArray[np.float64]
-    between: NDArray[np.float64]
-    ledger: Ledger
-    rules: Rules
+    size: NDArray[np.int64]  # (classes,), records of each class
+    sums: NDArray[np.float64]  # (classes, d), sum of the points of each class
+    violation: NDArray[np.float64]  # (classes,), sum of the violations of each class
+    touched: NDArray[np.int64]  # (classes + 1,), when each class changed last; the last entry is the clock
+    measured: NDArray[np.bool_]  # (classes,), whether mean, away and reach of the class are up to date
+    mean: NDArray[np.float64]  # (classes, d), mean of each class
+    away: NDArray[np.float64]  # (n,), distance of each record from the mean of its class
+    reach: NDArray[np.float64]  # (classes,), greatest such distance in each class
+    pair: NDArray[np.float64]  # (2, 4, most), scratch memory of `exchange` for the members of two classes
+    prices: NDArray[np.float64]  # (most,), scratch memory: the least cost in violations of a member's swaps
+    between: NDArray[np.float64]  # (d,), scratch memory: the difference of two means
+    ledger: Ledger  # violations of each class after every exchange
+    rules: Rules  # the S thresholds
     bounds: Bounds
 
 
@@ -121,10 +70,8 @@ def exchange_state_of(
     *,
     classes: int,
 ) -> ExchangeState:
-    """Return the state that begins with a partition: labels 0..m-1, with memory for so many classes.
-
-    O(n (d + log n)) time, O(classes (most + d) + n d) memory, and that of the ledger.
-    """
+    """Return the state that begins with a partition: labels 0..m-1, with memory for `classes` classes."""
+    # O(n (d + log n)) time, O(classes (most + d) + n d) memory, and the memory of the ledger.
     (n, d), most = points.shape, bounds.most
     size, number = np.bincount(labels, minlength=classes), np.argsort(labels, kind="stable")
     record, members = np.empty(n, dtype=np.int64), np.zeros((classes, most), dtype=np.int64)
@@ -163,7 +110,7 @@ def exchange_state_of(
 
 @inner
 def add(state: ExchangeState, c: int, record: int) -> None:
-    """Add a record to a class, whose violation is not brought up to date."""
+    """Add a record to a class; the violation of the class is not brought up to date."""
     at = state.size[c]
     state.members[c, at] = record
     state.label[record], state.place[record] = c, at
@@ -176,7 +123,7 @@ def add(state: ExchangeState, c: int, record: int) -> None:
 
 @inner
 def take(state: ExchangeState, record: int) -> None:
-    """Take a record out of its class, whose last member moves to its place."""
+    """Take a record out of its class; the last member moves to its place."""
     c, at = state.label[record], state.place[record]
     last = state.size[c] - 1
     moved = state.members[c, last]
@@ -190,7 +137,7 @@ def take(state: ExchangeState, record: int) -> None:
 
 @inner
 def touch(state: ExchangeState, c: int) -> None:
-    """Note that a class has changed."""
+    """Set the time of the last change of a class to now."""
     clock = len(state.touched) - 1
     state.touched[clock] += 1
     state.touched[c] = state.touched[clock]
@@ -198,14 +145,14 @@ def touch(state: ExchangeState, c: int) -> None:
 
 @inner
 def forget(state: ExchangeState, c: int) -> None:
-    """Note that what is kept of a class is out of date."""
+    """Mark the mean, distances and ledger of a class as out of date."""
     state.measured[c] = False
     state.ledger.filled[c] = ANSWERS_NOTHING
 
 
 @inner
 def measure(state: ExchangeState, c: int) -> None:
-    """Bring the mean of a class, and the distances of its members from it, up to date."""
+    """Bring the mean of a class and the distances of its members from it up to date."""
     size, sums, mean, members = state.size[c], state.sums[c], state.mean[c], state.members[c]
     most = 0.0
     for j in range(len(mean)):
@@ -223,7 +170,7 @@ def measure(state: ExchangeState, c: int) -> None:
 
 @inner
 def open_ledger(state: ExchangeState, c: int, asked: int) -> None:
-    """Bring the ledger of a class up to date, for `ANSWERS_SWAPS` or `MOVES`; others may be dropped."""
+    """Bring a class's ledger up to date for `ANSWERS_SWAPS` or `ANSWERS_MOVES`; others may be dropped."""
     members = state.members[c, : state.size[c]]
     if state.ledger.filled[c] == ANSWERS_NOTHING:
         fill_ledger(state.ledger, state.rules, state.codes, c, members)

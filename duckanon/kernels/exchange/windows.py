@@ -1,16 +1,16 @@
-"""Windows: which positions on a path may take the place of a member without breaking t.
+"""Windows: which positions on a path may replace a member without breaking t.
 
-Of a class that is within t most swaps break it. The edge sum after a swap is, for each rank at which a
-record may enter, convex in its position, so that all which t allows there lies between two ends; the window
-of a member reaches over those of all ranks. Two comparisons a class then rule a swap out before anything else
-is asked. Windows may be wider than what t allows, never narrower: `keeps_t` has the last word. All attributes
-are paths that are quick, see `ledger_state`.
+For a class within t, most swaps break t. For each rank at which a record may enter, the edge sum after the
+swap is convex in the position of that record. So the positions that t allows lie between two ends. The window
+of a member covers the positions allowed at all ranks. Two comparisons for each class then rule out a swap
+before any other computation. A window may be wider than t allows, never narrower, and `keeps_t` decides. All
+attributes are quick paths, see `ledger_state`.
 
-A record at rank p costs C(p, x) by its position x. C is convex in x (the difference of two edge sums whose
-steps grow with x), with steps from -T to T, T the records of the table. So C is at least ``-T x`` and
-``turn(p - 1) - turn(p) + T x``; `before` gives these costs beyond the crossings. Where the edge sum must stay
-within its bound, x lies between two ends, for each rank. A window holds the ends of all ranks that have a
-position of the class between them, and is one position wider for rounding.
+A record at rank p and position x costs C(p, x). C is convex in x: it is the difference of two edge sums whose
+steps grow with x. Its steps lie between -T and T, where T is the number of records of the table. So C is at
+least ``-T x`` and at least ``turn(p - 1) - turn(p) + T x``; `before` gives these costs beyond the crossings.
+The edge sum must stay within its bound, so that x lies between two ends for each rank. A window holds the
+ends of all ranks that have a position of the class between them, and is one position wider for rounding.
 """
 
 from __future__ import annotations
@@ -43,27 +43,29 @@ if TYPE_CHECKING:
     from duckanon.kernels.exchange.ledger_state import Ledger
 
 UNSIGNED = np.uint64
-"""Numba asks of each place whether it counts from the end, unless it has no sign; as plain Python, see
-`duckanon.kernels.plain`, it is any number."""
+"""Unsigned index: for a signed one numba checks whether it counts from the end. Without compilation any
+number works.
+"""
 
 WORD = cast("int", np.int64(2**32))
 BEYOND_BITS = cast("int", np.int64(2**31 - 2**63))
-"""Why two comparisons are one: with a member's window as ``greatest * WORD - least`` and another's position x
-as ``x * WORD - x``, their difference is ``(greatest - x) * WORD + (x - least)``, and one of these bits is set
-where either term is below 0: there are at most `PATH_MAX_POSITIONS` of them."""
+"""One comparison instead of two. A member's window is ``greatest * WORD - least`` and a position x is ``x *
+WORD - x``. The difference is ``(greatest - x) * WORD + (x - least)``. One of these bits is set exactly if
+either term is below 0, since there are at most `PATH_MAX_POSITIONS` positions.
+"""
 
 PATH_MAX_POSITIONS = 2**30
 """Largest number of positions on a path for which windows are kept."""
 
 POSITIONS_AFTER, POSITIONS_UNTIL, FROM_HIGH, TO_HIGH, FROM_LOW, TO_LOW = range(6)
-"""What stands in the first dimension of `Ledger.slots`, by the rank at which a record enters: positions that
-have it; and the ends of windows there but for what depends on the member that gives way, where its rank is
-lower and where it is not."""
+"""Rows of `Ledger.slots`, by the rank at which a record enters: the positions that have this rank, and the
+ends of windows without the part that depends on the leaving member, if its rank is lower and if it is not.
+"""
 
 
 @inner
 def fill_windows(ledger: Ledger, rules: Rules, c: int, size: int) -> None:
-    """Fill the windows of the members of a class within t, whose ledger is filled for swaps. O(S s^2)."""
+    """Fill the windows of the members of a class within t whose ledger is filled for swaps. O(S s^2)."""
     for a in range(len(ledger.quick)):
         _path_windows(ledger, rules, a, c, size)
     ledger.windowed[c] = True
@@ -71,12 +73,10 @@ def fill_windows(ledger: Ledger, rules: Rules, c: int, size: int) -> None:
 
 @spliced
 def kept_swaps(ledger: Ledger, first: int, size: int, second: int, others: int) -> int:
-    """Write the swaps of two classes that windows do not rule out to `Ledger.swaps`; return how many.
-
-    The classes are within t, and their windows are filled. The swaps are ordered by the place in the first
-    class, then by that in the second. Nothing branches: about one swap of a member is left, and which one is
-    by chance.
-    """
+    """Write the swaps of two classes that windows do not rule out to `Ledger.swaps`; return how many."""
+    # Both classes are within t, with filled windows. Swaps are ordered by the place in the first class, then
+    # by the place in the second. The loop has no branch: about one swap of a member remains, and a processor
+    # cannot predict which one.
     swaps, kept = ledger.swaps, UNSIGNED(0)
     for a in range(len(ledger.quick)):
         lists, count, kept = ledger.lists[a], kept, UNSIGNED(0)
@@ -136,7 +136,7 @@ def _path_windows(ledger: Ledger, rules: Rules, a: int, c: int, size: int) -> No
         least, greatest, rank = float(path.values), -1.0, ranks[i]
         high_room, low_room = 1.0 + each * (left - lower[i]), 1.0 + each * (left - higher[i])
         for q in range(size + 1):
-            # Both are there before the question, so that nothing branches.
+            # Both values are computed before the comparison, so that the loop has no branch.
             high_first, low_first = slots[FROM_HIGH, q] - high_room, slots[FROM_LOW, q] - low_room
             high_last, low_last = high_room - slots[TO_HIGH, q], low_room - slots[TO_LOW, q]
             first, last = high_first if q > rank else low_first, high_last if q > rank else low_last

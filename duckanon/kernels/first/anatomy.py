@@ -1,8 +1,30 @@
 """Anatomize among near records: classes in which no sensitive value has more than its share.
 
-Xiao and Tao, "Anatomy: Simple and Effective Privacy Preservation", VLDB 2006, algorithm Anatomize, which
-takes one record of each of the l fullest buckets, at random. Here the record is the nearest one, and the
-bucket any, as long as what is left can still be partitioned.
+Xiao and Tao, "Anatomy: Simple and Effective Privacy Preservation", VLDB 2006, algorithm Anatomize, takes one
+random record from each of the l fullest buckets. Here the record is the nearest one, and it may come from any
+bucket, as long as the rest can still be partitioned.
+
+A class begins with a record of the most frequent value left. That record is in turns the one farthest from
+the centroid of all records left, and the one farthest from the last seed. The class takes the records nearest
+to this seed, of each value as many as its size allows. The rest must keep c as a whole. So of a value that
+would have too great a share of the rest, the nearest records are taken, however far they are. The size of the
+class is the least, from k on, for which this is possible: for c just above 1 / l and k <= l it is nearly
+always l. Records that remain when no further class is possible join the nearest classes that keep c with
+them, each record by itself. If that fails, all of them join the last class.
+
+Anatomize never fails. Classes that keep c keep it together, because r_1 < c s and r'_1 < c s' add up; and if
+the rest keeps c, the whole rest is a class. If the table is not eligible (does not keep c itself), as many
+records of the too frequent values are set aside as makes the rest eligible. The records set aside become
+classes of their own by `mdav`, or join others if they are fewer than a class.
+
+A part with more than `largest` records is halved at the median of its widest coordinate. If a half would not
+keep c, its surplus records of a value go to the other half, the nearest to the cut first.
+
+O(n largest / k) distances, O(n d log n) for the parts, O(n d) memory. Deterministic: equal distances go to
+the lowest record number.
+
+>>> anatomize([[0.0], [1.0], [2.0], [9.0]], [5, 5, 6, 6], 2, Fraction(500000000001, 10**12)).tolist()
+[1, 0, 1, 0]
 """
 
 from __future__ import annotations
@@ -26,29 +48,20 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 WHOLE_TABLE_MAX_RECORDS = 128
-"""Records among all of which a class is looked for; tables of more are halved."""
+"""Up to this size a class is searched among all records; larger tables are halved."""
 
 
 class _Rest(NamedTuple):
-    """Records left, in a bucket for each value.
+    """The records left, in a bucket for each value."""
 
-    Attributes
-    ----------
-    buckets : Slots
-        The records.
-    spare : ndarray of shape (buckets,), int64
-        Records of each bucket that no class takes, since there are too many; 0 in an eligible table.
-    caps : ndarray of shape (n + 1,), int64
-        Most records of one value among 0..n.
-    """
-
-    buckets: Slots
+    buckets: Slots  # the records
+    # (buckets,), records of each bucket that no class takes because they are too many; 0 if eligible
     spare: NDArray[np.int64]
-    caps: NDArray[np.int64]
+    caps: NDArray[np.int64]  # (n + 1,), most records of one value among 0..n records
 
 
 class _Near(NamedTuple):
-    """Of each bucket the record nearest to a seed, its squared distance, and how many were taken."""
+    """For each bucket the record nearest to a seed, its squared distance, and the number of records taken."""
 
     record: NDArray[np.int64]
     taken: NDArray[np.int64]
@@ -58,54 +71,11 @@ class _Near(NamedTuple):
 def anatomize(
     points: ArrayLike, codes: ArrayLike, k: int, c: Decimal | Fraction, largest: int = WHOLE_TABLE_MAX_RECORDS
 ) -> NDArray[np.int64]:
-    """Return classes of at least k near records, in which a value has less than the share c of the records.
-
-    Parameters
-    ----------
-    points, k
-        See `duckanon.kernels`.
-    codes : array_like of shape (n,), int
-        Sensitive value of each record; equal numbers are one value.
-    c : Decimal or Fraction
-        Every class of s records has r_1 < c s for its most frequent value, which r_1 records have: recursive
-        (c, 1)-diversity. Above 0, cut off after 12 decimals; just above 1 / l it is the l of Anatomy.
-    largest : int, optional
-        A part with more records is halved at the median of its widest coordinate. Where a half would not keep
-        c, what it has too much of a value goes to the other half, those first that are nearest to the cut.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Class of each record, 0..m-1. All keep c if the table itself does (the paper calls it eligible). Else
-        those do not that hold the records of which there are too many: for merging with other tables.
-
-    Raises
-    ------
-    ValueError
-        If k, c, codes or points are out of range.
-
-    Notes
-    -----
-    A class begins with a record of the most frequent value left: the one farthest from the centroid of all
-    left, or from the last seed, in turns. It takes the records nearest to that, of a value as many as its
-    size allows. What is left must keep c as a whole: so of a value that would have too great a share the
-    nearest records are taken, however far they are. The size is the least, from k on, with which that can be
-    had: with 1 / l and k <= l it is l, nearly always. What remains when no further class can be had joins
-    the nearest classes that keep c with it, each record for itself, or else the last class, all of it.
-
-    It never fails: classes that keep c keep it together, as r_1 < c s and r'_1 < c s' add up; and if what is
-    left keeps c, all of it is a class. In a table that is not eligible as many records of the values that
-    are too frequent are spared as makes the rest eligible, and become classes of their own by `mdav`, or
-    join others where they are fewer than a class.
-
-    O(n largest / k) distances, O(n d log n) for the parts, O(n d) memory; deterministic, equal distances go
-    to the lowest record number.
-
-    Examples
-    --------
-    >>> anatomize([[0.0], [1.0], [2.0], [9.0]], [5, 5, 6, 6], 2, Fraction(500000000001, 10**12)).tolist()
-    [1, 0, 1, 0]
-    """
+    """Return classes (n,), 0..m-1, of at least k near records, in which a value has less than the share c."""
+    # A class of s records has r_1 < c s for the r_1 records of its most frequent value, that is recursive (c,
+    # 1)-diversity. c is above 0 and cut off after 12 decimals; just above 1 / l it is the l of Anatomy. If
+    # the table is not eligible, the classes of surplus records do not keep c, and are left to merging with
+    # other tables. ValueError if k, c, codes (n,) or points are out of range.
     matrix = distance_points(points)
     n = len(matrix)
     check_class_size(n, k)
@@ -116,7 +86,7 @@ def anatomize(
         raise ValueError(f"c must be above 0, not {c}")
     values = np.unique(values, return_inverse=True)[1]
     caps = most_of_one(n, Fraction(c))
-    # A class of fewer may have no record at all of any value.
+    # A smaller class could not hold even one record of a value.
     size = max(k, int(np.searchsorted(caps, 1)))
     if size > n:
         return np.zeros(n, dtype=np.int64)
@@ -136,7 +106,7 @@ def _parts(
     caps: NDArray[np.int64],
     largest: int,
 ) -> Iterator[NDArray[np.int64]]:
-    """Yield the parts of the given records, ascending; each is eligible if all together are."""
+    """Yield the parts of the given records, ascending; each is eligible if all records together are."""
     # Of each value `least` records at least and `most` at most go left, so that neither half has more than
     # its cap. Any halves are allowed where these numbers leave room for half of the records.
     counts = np.bincount(values[records])
@@ -166,7 +136,7 @@ def _sides(
     most: NDArray[np.int64],
     cut: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the `cut` records that go left, by the widest coordinate, and the others; both ascending."""
+    """Return the `cut` records that go left by the widest coordinate, and the others; both ascending."""
     spread = points.var(axis=0)
     column = points[:, int(np.argmax(spread >= spread.max() * EQUAL_VARIANCE_SHARE))]
     counts = np.bincount(values)
@@ -199,7 +169,7 @@ def _anatomized(
 
 
 def _most_eligible(counts: NDArray[np.int64], size: int, caps: NDArray[np.int64]) -> int:
-    """Return how many records of each value, at most, are eligible together; 0 if too few for a class."""
+    """Return the most records of each value that are eligible together; 0 if too few for a class."""
     # With more records of each value the share of the most frequent value never falls: the last number that
     # keeps c is the most. It is below the largest count only if the table is not eligible.
     most = int(counts.max())
@@ -218,10 +188,9 @@ def _joined(
     *,
     anywhere: bool,
 ) -> bool:
-    """Let each record left join the class with the nearest mean that keeps c with it, in their order.
-
-    If one finds no class, return False with the labels as before; `anywhere`: it joins the nearest class.
-    """
+    """Let each record left, in order, join the class with the nearest mean that keeps c with the record."""
+    # If a record finds no class, return False with the labels unchanged; with `anywhere` it joins the nearest
+    # class.
     classed = labels >= 0
     sizes = np.bincount(labels[classed])
     sums = np.stack([np.bincount(labels[classed], weights=column[classed]) for column in points.T], axis=1)
@@ -249,7 +218,7 @@ def _run(
     size: int,
     labels: NDArray[np.int64],
 ) -> None:
-    """Form classes as long as a further one can be had."""
+    """Form classes as long as a further class is possible."""
     n, d = points.shape
     for i in range(n):
         for j in range(d):
@@ -263,7 +232,7 @@ def _run(
     while left >= size and not last:
         count, last = _class_size(rest, left, size)
         seed = _farthest(rest, points[seed] if label % 2 else centre / (n - gone))
-        # So many of a bucket at most may stay.
+        # The fifth argument is the most records that may stay in a bucket.
         members = _form(rest, points[seed], seed, count, left if last else rest.caps[left - count], near)
         left -= count
         gone += count
@@ -276,7 +245,7 @@ def _run(
 
 @compiled
 def _class_size(rest: _Rest, left: int, size: int) -> tuple[int, bool]:
-    """Return the least size after which what is left, not spare, keeps c; else that of the last class."""
+    """Return the least size after which the rest, without spare records, keeps c; else the last class's."""
     most = 0
     for bucket in range(len(rest.spare)):
         most = max(most, rest.buckets.left[bucket] - rest.spare[bucket])
@@ -292,7 +261,7 @@ def _class_size(rest: _Rest, left: int, size: int) -> tuple[int, bool]:
 
 @compiled
 def _needed(rest: _Rest, stay: int) -> int:
-    """Return how many records have to be taken so that so many at most stay in a bucket."""
+    """Return how many records have to be taken so that at most `stay` remain in each bucket."""
     needed = 0
     for bucket in range(len(rest.spare)):
         needed += max(0, rest.buckets.left[bucket] - rest.spare[bucket] - stay)
@@ -301,7 +270,7 @@ def _needed(rest: _Rest, stay: int) -> int:
 
 @compiled
 def _available(rest: _Rest, cap: int) -> int:
-    """Return how many records can be taken, so many at most of a bucket."""
+    """Return how many records can be taken, at most `cap` of a bucket."""
     available = 0
     for bucket in range(len(rest.spare)):
         available += min(cap, rest.buckets.left[bucket] - rest.spare[bucket])
@@ -310,7 +279,7 @@ def _available(rest: _Rest, cap: int) -> int:
 
 @compiled
 def _farthest(rest: _Rest, query: NDArray[np.float64]) -> int:
-    """Return the record farthest from the query of those in the fullest buckets, of several the lowest."""
+    """Return the record of the fullest buckets that is farthest from the query, the lowest among equals."""
     buckets, most = rest.buckets, 0
     for bucket in range(len(rest.spare)):
         most = max(most, buckets.left[bucket] - rest.spare[bucket])
@@ -328,7 +297,7 @@ def _farthest(rest: _Rest, query: NDArray[np.float64]) -> int:
 def _form(
     rest: _Rest, query: NDArray[np.float64], seed: int, count: int, stay: int, near: _Near
 ) -> NDArray[np.int64]:
-    """Take the seed and the records nearest to it, of every bucket enough that `stay` at most stay there."""
+    """Take the seed and the records nearest to it, so that at most `stay` remain in each bucket."""
     buckets, cap, free = rest.buckets, rest.caps[count], count - _needed(rest, stay)
     for bucket in range(len(rest.spare)):
         near.taken[bucket] = 0
@@ -349,7 +318,7 @@ def _form(
 
 @compiled
 def _look(rest: _Rest, bucket: int, query: NDArray[np.float64], cap: int, near: _Near) -> None:
-    """Look for the nearest record of a bucket, infinitely far where no more may be taken."""
+    """Find the nearest record of a bucket; infinitely far if no more records of the bucket may be taken."""
     near.distance[bucket] = np.inf
     start, left = rest.buckets.start[bucket], rest.buckets.left[bucket]
     if near.taken[bucket] < cap and left > rest.spare[bucket]:
@@ -359,7 +328,8 @@ def _look(rest: _Rest, bucket: int, query: NDArray[np.float64], cap: int, near: 
 
 @compiled
 def _nearest(rest: _Rest, stay: int, free: int, near: _Near) -> int:
-    """Return the bucket of the nearest record that may be taken, so many of those that may stay."""
+    """Return the bucket with the nearest record that may be taken."""
+    # If `free` is 0, records may be taken only from buckets in which more than `stay` would remain.
     chosen = -1
     for bucket in range(len(rest.spare)):
         distance = near.distance[bucket]

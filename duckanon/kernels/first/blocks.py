@@ -1,8 +1,13 @@
 """MDAV in the blocks of a kd order: nearly the loss of MDAV, in time that grows like sorting.
 
-Own method. The order cuts the records into blocks of neighbours (see `kd_blocks`); in every block the classes
-are those of `mdav` on its records alone. Blocks hold whole multiples of k records, so that only one has an
-end game. They are independent, so each thread takes a share of them.
+Own method; MDAV as cited in `mdav`. The order cuts the records into blocks of neighbours (see `kd_blocks`).
+In every block the classes are those of `mdav` on its records alone. Blocks hold whole multiples of k records,
+so only one block has an end game. Blocks are independent, so each thread takes a share of them, and the
+result is the same for any number of threads. A block numbers its records 0, 1, ... in ascending order. All
+distances are sums of (x_j - q_j)^2 for j = 0, 1, ..., as in `slots`.
+
+>>> blocks([[0.0], [9.0], [1.0], [8.0]], 2).tolist()
+[0, 1, 0, 1]
 """
 
 from __future__ import annotations
@@ -24,81 +29,34 @@ if TYPE_CHECKING:
 BLOCK_MAX_RECORDS = 1024
 """Records that every block may hold."""
 BLOCK_MAX_CLASSES = 256
-"""Classes that every block may hold: a record costs about as many distances, whatever k is."""
+"""Classes that every block may hold, so that a record costs about as many distances for any k."""
 SHARES_A_THREAD = 8
-"""Shares of blocks a thread: enough that no thread waits long for the last one."""
+"""Shares of blocks for each thread: enough that no thread waits long for the last one."""
 
 
 class _Block(NamedTuple):
-    """Memory for one block after another.
+    """Memory for one block after another."""
 
-    A block numbers its records 0, 1, ... in ascending order. The first `left` slots hold those that have no
-    class yet; all distances are sums of (x_j - q_j)^2 for j = 0, 1, ..., as in `slots`.
-
-    Attributes
-    ----------
-    columns : ndarray of shape (d, largest), float64
-        Coordinates by slot.
-    distance : ndarray of shape (largest,), float64
-        Squared distance of each slot to the last query.
-    record : ndarray of shape (largest,), int64
-        The record in each slot.
-    slot : ndarray of shape (largest,), int64
-        The slot of each record.
-    points : ndarray of shape (largest, d), float64
-        Coordinates by record.
-    labels : ndarray of shape (largest,), int64
-        Class of each record, -1 for none yet.
-    rest : ndarray of shape (d,), float64
-        Sum of the records that have no class yet.
-    query : ndarray of shape (d,), float64
-        The point from which distances are measured.
-    nearness, members : ndarray of shape (2k - 1,), float64 and int64
-        The class being formed.
-    """
-
+    # (d, largest), coordinates by slot; the first `left` slots hold the records without a class
     columns: NDArray[np.float64]
-    distance: NDArray[np.float64]
-    record: NDArray[np.int64]
-    slot: NDArray[np.int64]
-    points: NDArray[np.float64]
-    labels: NDArray[np.int64]
-    rest: NDArray[np.float64]
-    query: NDArray[np.float64]
-    nearness: NDArray[np.float64]
-    members: NDArray[np.int64]
+    distance: NDArray[np.float64]  # (largest,), squared distance of each slot from the last query
+    record: NDArray[np.int64]  # (largest,), the record in each slot
+    slot: NDArray[np.int64]  # (largest,), the slot of each record
+    points: NDArray[np.float64]  # (largest, d), coordinates by record
+    labels: NDArray[np.int64]  # (largest,), class of each record, -1 for none yet
+    rest: NDArray[np.float64]  # (d,), sum of the records without a class
+    query: NDArray[np.float64]  # (d,), the point from which distances are measured
+    nearness: NDArray[np.float64]  # (2k - 1,), squared distances of the members of the class being formed
+    members: NDArray[np.int64]  # (2k - 1,), these members
 
 
 def blocks(
     points: ArrayLike, k: int, largest: int | None = None, threads: int | None = None
 ) -> NDArray[np.int64]:
-    """Return classes of at least k records by MDAV in blocks of neighbouring records.
-
-    Parameters
-    ----------
-    points, k
-        See `duckanon.kernels`.
-    largest : int, optional
-        Most records in a block, by default 256 k and at least 1024; less than 2k counts as 2k.
-    threads : int, optional
-        Number of threads, by default one a core. The result is the same for any number.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Class of each record, 0..m-1, block after block and within a block in the order of formation; every
-        size in [k, 2k-1].
-
-    Notes
-    -----
-    Deterministic: within a block as `mdav`, ties to the lowest record number. O(n log n) time for the order
-    and O(n largest / k) distances; O(n d) memory. Own method; MDAV as cited in `mdav`.
-
-    Examples
-    --------
-    >>> blocks([[0.0], [9.0], [1.0], [8.0]], 2).tolist()
-    [0, 1, 0, 1]
-    """
+    """Return classes (n,) of k..2k-1 records, block after block, within a block in the order of `mdav`."""
+    # A block has at most `largest` records, by default 256 k and at least 1024; less than 2k counts as 2k.
+    # There is one thread a core by default. O(n log n) time for the order and O(n largest / k) distances; O(n
+    # d) memory.
     matrix = distance_points(points)
     check_class_size(len(matrix), k)
     if largest is None:
@@ -217,7 +175,7 @@ def _measure(
 
 @compiled
 def _farthest(record: NDArray[np.int64], distance: NDArray[np.float64], left: int) -> int:
-    """Return the record of the greatest distance, of several the lowest."""
+    """Return the record with the greatest distance, the lowest among equals."""
     best = 0
     for i in range(1, left):
         if distance[i] >= distance[best] and (distance[i] > distance[best] or record[i] < record[best]):
@@ -229,7 +187,7 @@ def _farthest(record: NDArray[np.int64], distance: NDArray[np.float64], left: in
 def _choose(
     block: _Block, left: int, seed: int, members: NDArray[np.int64], nearness: NDArray[np.float64]
 ) -> None:
-    """Take out the seed and the records nearest to it, by the distances measured from it; ascending."""
+    """Take out the seed and the records nearest to it, by the measured distances; ascending."""
     record, distance, others = block.record, block.distance, len(members) - 1
     members[others] = seed
     for i in range(others):
@@ -246,7 +204,7 @@ def _choose(
 
 @compiled
 def _take(block: _Block, last: int, number: int) -> None:
-    """Take a record out; what is in slot `last`, the last one filled, moves into its slot."""
+    """Take a record out; the record in slot `last`, the last filled one, moves into its slot."""
     record, slot, distance, columns = block.record, block.slot, block.distance, block.columns
     hole, moved = slot[number], record[last]
     distance[hole] = distance[last]

@@ -1,8 +1,13 @@
 """Classes between others are dissolved, so that the others grow from k to 2k-1 records where it pays.
 
 Own variant of the second stage of DBA-2 and MDAV-2 (Lin, Wen, Hsieh and Chang, Expert Systems with
-Applications 37(4), 2010; see `duckanon.literature.dissolve`): near classes alone are looked at, none grows
+Applications 37(4), 2010; see `duckanon.literature.dissolve`): only near classes are looked at, no class grows
 to 2k, and gains are exact.
+
+A class whose records are on average nearer to other centroids than to its own is tried, by descending SSE.
+Each of its records joins the nearest of its `NEAREST_CLASSES` classes that has room. The class is dissolved
+if that loses less. O((m + n) log m) on average, and O(k NEAREST_CLASSES d) for a trial. Plain numpy: trials
+are few, and compiling would take longer than the trials on all but the largest tables.
 """
 
 from __future__ import annotations
@@ -22,29 +27,8 @@ NEAREST_CLASSES = 8
 
 
 def dissolve(points: NDArray[np.float64], labels: NDArray[np.int64], k: int) -> NDArray[np.int64]:
-    """Return the classes that are left when those that lose less without their own class are dissolved.
-
-    Parameters
-    ----------
-    points : ndarray of shape (n, d), float64
-        All records.
-    labels : ndarray of shape (n,), int64
-        Class of each record, 0..m-1, every size at least k; no record joins one of 2k-1 or more.
-    k : int
-        Smallest class size.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Classes of at least k records, 0..m'-1, with at most the SSE of the given ones.
-
-    Notes
-    -----
-    A class whose records are on average nearer to other centroids than to its own is tried, by descending
-    SSE: each of its records joins the nearest of its `NEAREST_CLASSES` classes that has room. O((m + n) log
-    m) on average, and O(k NEAREST_CLASSES d) for a trial. Plain numpy: trials are few, and compiling would
-    take longer than they take on all but the largest tables.
-    """
+    """Return classes (n,), 0..m'-1, of at least k records with at most the SSE of the given ones."""
+    # Every given class has at least k records; no record joins a class of 2k-1 or more.
     means, sizes = class_means(points, labels), np.bincount(labels)
     m = len(sizes)
     if m < 2:
@@ -96,7 +80,7 @@ def _try(
 
 
 def _squared(points: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return squared distances between rows, column by column: the order of numpy's own sums may change."""
+    """Return squared distances between rows, added column by column: the order of numpy's sums may change."""
     total: NDArray[np.float64] = np.zeros(np.broadcast_shapes(points.shape, others.shape)[0])
     for one, other in zip(points.T, others.T, strict=True):
         total += (one - other) ** 2

@@ -18,10 +18,9 @@ def partitioned(
     k: int,
     method: Callable[[NDArray[np.float64], int], NDArray[np.int64]],
 ) -> NDArray[np.int64]:
-    """Return the classes with each class of 2k and more records partitioned by a method.
-
-    The first part keeps the number of its class, the others follow after all classes, by class.
-    """
+    """Return the classes, where a method has partitioned each class of 2k or more records."""
+    # The first part keeps the number of its class. The other parts follow after all classes, ordered by
+    # class.
     parts, total = labels.copy(), int(labels.max()) + 1
     members = np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels))[:-1])
     for records in members:

@@ -1,8 +1,23 @@
 """MDAV: microaggregation by maximum distance to the average vector.
 
+While 2k or more records remain: let r be the record farthest from the centroid of the remaining records. A
+class is r and its k-1 nearest. Let s be the remaining record farthest from r. Another class is s and its k-1
+nearest. Classic end game (MDAV): if k..2k-1 records are left, they form the last class; if fewer are left,
+each joins the class whose centroid is nearest. MDAV-1: if k..2k-1 records are left, the one farthest from
+their centroid and its k-1 nearest form one more class, and every other record joins the class whose centroid
+is nearest. MDAV-1 gives the published figures for Census, Tarragona and EIA.
+
+Exact and deterministic: equal distances go to the lowest record number. The centroid of the remaining records
+is a running sum divided by their count: all records are added by number, then the records of each class are
+subtracted by number. O(n^2 / k) distances at worst, far fewer in few columns, where a search tree is used;
+O(n d) memory.
+
 Domingo-Ferrer and Torra, "Ordinal, continuous and heterogeneous k-anonymity through microaggregation", Data
-Mining and Knowledge Discovery 11(2), 2005; MDAV-1 is of Lin, Wen, Hsieh and Chang, Expert Systems with
+Mining and Knowledge Discovery 11(2), 2005; MDAV-1: Lin, Wen, Hsieh and Chang, Expert Systems with
 Applications 37(4), 2010.
+
+>>> mdav([[0.0], [9.0], [1.0], [8.0]], 2).tolist()
+[0, 1, 0, 1]
 """
 
 from __future__ import annotations
@@ -26,58 +41,12 @@ if TYPE_CHECKING:
 
 
 def mdav(points: ArrayLike, k: int) -> NDArray[np.int64]:
-    """Return classes of at least k records by MDAV with the classic end game.
-
-    While 2k or more records remain: r is the record farthest from the centroid of the remaining ones, its
-    class are r and its k-1 nearest; s is the record then farthest from r, its class are s and its k-1
-    nearest. If k..2k-1 records are left, they form the last class; if fewer, each joins the class whose
-    centroid is nearest.
-
-    Parameters
-    ----------
-    points, k
-        See `duckanon.kernels`.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Class of each record, 0..m-1 in the order of formation, every size in [k, 2k-1].
-
-    Notes
-    -----
-    Exact and deterministic: equal distances go to the lowest record number. The centroid of the remaining
-    records is a running sum (all records by number; then the records of each
-    class are subtracted by number) divided by their count. O(n^2 / k) distances at worst, far fewer in few
-    columns, where a search tree is used; O(n d) memory.
-
-    Examples
-    --------
-    >>> mdav([[0.0], [9.0], [1.0], [8.0]], 2).tolist()
-    [0, 1, 0, 1]
-    """
+    """Return classes (n,) of k..2k-1 records by MDAV, 0..m-1 in the order of formation."""
     return _mdav(distance_points(points), k, remainder_is_class=True)
 
 
 def mdav1(points: ArrayLike, k: int) -> NDArray[np.int64]:
-    """Return classes of at least k records by MDAV-1.
-
-    As `mdav`, but if k..2k-1 records are left, the one farthest from their centroid and its k-1 nearest form
-    one more class, and every record then left joins the class whose centroid is nearest.
-
-    Parameters
-    ----------
-    points, k
-        See `duckanon.kernels`.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Class of each record, 0..m-1 in the order of formation, every size in [k, 2k-1].
-
-    Notes
-    -----
-    As `mdav`. This variant gives the published MDAV-1 figures for Census, Tarragona and EIA.
-    """
+    """Return classes (n,) of k..2k-1 records by MDAV-1, 0..m-1 in the order of formation."""
     return _mdav(distance_points(points), k, remainder_is_class=False)
 
 

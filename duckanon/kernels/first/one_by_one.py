@@ -1,7 +1,7 @@
 """Classes formed one after the other, each of a seed and the records nearest to it, from the records left.
 
-The fixed-size heuristics (MD, MDAV and its variants, CBFS, V-MDAV, TFRP) differ in the seeds and in what
-becomes of the last records; these are the parts that they share.
+The fixed-size heuristics (MD, MDAV and its variants, CBFS, V-MDAV, TFRP) differ in the seeds and in the last
+records. The parts that they share are here.
 """
 
 from __future__ import annotations
@@ -30,42 +30,24 @@ TREE_RECORDS = 8
 
 
 class Formation(NamedTuple):
-    """What changes while classes are formed.
+    """What changes while classes are formed."""
 
-    Attributes
-    ----------
-    tree, outermost : BoxTree, Outermost
-        The records that have no class yet, for searching.
-    points : ndarray of shape (n, d)
-        All records.
-    rest : ndarray of shape (d,)
-        Sum of the records that have no class yet.
-    labels : ndarray of shape (n,), int64
-        Class of each record, -1 for none yet.
-    sums : ndarray of shape (classes, d)
-        Sum of the records of each class.
-    formed : ndarray of shape (1,)
-        Number of classes so far.
-    """
-
-    tree: BoxTree
-    outermost: Outermost
-    points: NDArray[np.float64]
-    rest: NDArray[np.float64]
-    labels: NDArray[np.int64]
-    sums: NDArray[np.float64]
-    formed: NDArray[np.int64]
+    tree: BoxTree  # the records without a class, for searching
+    outermost: Outermost  # the farthest of these records
+    points: NDArray[np.float64]  # (n, d), all records
+    rest: NDArray[np.float64]  # (d,), sum of the records without a class
+    labels: NDArray[np.int64]  # (n,), class of each record, -1 for none yet
+    sums: NDArray[np.float64]  # (classes, d), sum of the records of each class
+    formed: NDArray[np.int64]  # (1,), number of classes so far
 
 
 def formation_of(points: NDArray[np.float64], k: int, leaf_size: int | None = None) -> Formation:
-    """Return the state in which no record of the `distance_points` has a class yet; n // k classes fit.
-
-    `leaf_size` is that of the search tree, chosen by n and d if left out; n or more gives a plain scan, with
-    the same result. ValueError if k < 1 or k > n. O(n log n) time, O(n d) memory.
-    """
+    """Return the state in which no record of the `distance_points` has a class yet; n // k classes fit."""
+    # `leaf_size` of the search tree is chosen by n and d if left out; n or more gives a plain scan, with the
+    # same result. ValueError if k < 1 or k > n. O(n log n) time, O(n d) memory.
     n, d = points.shape
     check_class_size(n, k)
-    # Another layout in memory would be compiled once more.
+    # For another memory layout numba would compile everything again.
     points = np.ascontiguousarray(points)
     if leaf_size is None:
         leaf_size = LEAF_SIZE if n >= TREE_RECORDS * 2**d else n
@@ -78,7 +60,7 @@ def formation_of(points: NDArray[np.float64], k: int, leaf_size: int | None = No
 
 @compiled
 def _add(points: NDArray[np.float64], total: NDArray[np.float64]) -> None:
-    """Add all records by number: numpy's own order depends on the shape."""
+    """Add all records by number: the order of numpy's own sums depends on the shape."""
     for i in range(len(points)):
         for j in range(len(total)):
             total[j] += points[i, j]
@@ -87,10 +69,8 @@ def _add(points: NDArray[np.float64], total: NDArray[np.float64]) -> None:
 def outermost_first(
     points: NDArray[np.float64], centre: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the records by descending distance from a centre, and the squared distances in this order.
-
-    Equally far records by number. O(n log n).
-    """
+    """Return the records by descending distance from a centre, equal ones by number, and the squares."""
+    # O(n log n).
     distances = np.zeros(len(points))
     for column, value in zip(points.T, centre, strict=True):
         distances += (column - value) ** 2
@@ -100,13 +80,13 @@ def outermost_first(
 
 @compiled
 def farthest_from_centroid(state: Formation) -> int:
-    """Return the record without a class that is farthest from their centroid, of several the lowest."""
+    """Return the record without a class that is farthest from their centroid, the lowest among equals."""
     return farthest_from_centre(state.outermost, state.tree, state.rest / state.tree.left[0])
 
 
 @compiled
 def form(state: Formation, seed: int, size: int) -> None:
-    """Make a class of the seed, which has none, and the size-1 records without a class nearest to it."""
+    """Make a class of the seed and the size-1 records nearest to it; all are without a class before."""
     members = np.empty(size, np.int64)
     members[0] = seed
     take(state.tree, members[:1])
@@ -117,7 +97,7 @@ def form(state: Formation, seed: int, size: int) -> None:
 
 @compiled
 def make_class(state: Formation, members: NDArray[np.int64]) -> None:
-    """Make a class of records that were taken from the tree; sorts them, for sums are taken by number."""
+    """Make a class of records that were taken from the tree; sorts them, as sums are added by number."""
     discard(state.outermost, members)
     ascend(members)
     label = state.formed[0]
@@ -131,21 +111,21 @@ def make_class(state: Formation, members: NDArray[np.int64]) -> None:
 
 @compiled
 def k_neighbourhood(state: Formation, record: int, members: NDArray[np.int64]) -> None:
-    """Write a record and the nearest to it without a class into `members`, by number; they stay so."""
+    """Write a record and the nearest ones without a class into `members`, by number; none is taken out."""
     nearest(state.tree, state.points[record], np.empty(len(members)), members)
     inside = False
     for other in members:
         if other == record:
             inside = True
     if not inside:
-        # All are duplicates of it with lower numbers; the worst, on top of the heap, makes way.
+        # All members are duplicates of the record with lower numbers. It replaces the worst, the heap's top.
         members[0] = record
     ascend(members)
 
 
 @compiled
 def join_nearest(state: Formation) -> None:
-    """Give each record without a class the class whose centroid, as formed, is nearest; ties to the first."""
+    """Let each record left join the class whose centroid, as formed, is nearest; ties to the first class."""
     classes = state.formed[0]
     sizes = np.zeros(classes)
     for label in state.labels:

@@ -1,4 +1,8 @@
-"""Records that share all coordinates with k - 1 others or more are classes, which lose nothing."""
+"""Records that share all coordinates with at least k - 1 others form classes, which lose nothing.
+
+>>> repeated(np.array([[5.0], [1.0], [9.0], [5.0]]), 2).tolist()
+[0, 1, 1, 0]
+"""
 
 from __future__ import annotations
 
@@ -13,29 +17,9 @@ if TYPE_CHECKING:
 
 
 def repeated(points: NDArray[np.float64], k: int) -> NDArray[np.int64] | None:
-    """Return classes of equal records, and those of `mdav` for the rest; None where that is no partition.
-
-    Parameters
-    ----------
-    points : ndarray of shape (n, d), float64
-        All records, d >= 1.
-    k : int
-        Smallest class size, at least 1.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64, or None
-        Class of each record, 0..m-1; None if no k records are equal, or fewer than k are left over.
-
-    Notes
-    -----
-    O(n d log n), and the cost of `mdav` for the rest. Deterministic.
-
-    Examples
-    --------
-    >>> repeated(np.array([[5.0], [1.0], [9.0], [5.0]]), 2).tolist()
-    [0, 1, 1, 0]
-    """
+    """Return classes (n,) of equal records, and those of `mdav` for the rest, or None."""
+    # None if no k records are equal, or if 1..k-1 records are left over. O(n d log n), and the cost of `mdav`
+    # for the rest. Deterministic.
     group, counts = np.unique(points, axis=0, return_inverse=True, return_counts=True)[1:]
     alike = counts[group.reshape(-1)] >= k
     rest = np.flatnonzero(~alike)

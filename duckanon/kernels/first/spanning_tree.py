@@ -1,8 +1,12 @@
 """A minimum spanning tree of the records, and the clusters that are left when its longest edges are cut.
 
 Laszlo and Mukherjee, "Minimum spanning tree partitioning algorithm for microaggregation", IEEE TKDE 17(7),
-2005. `forest` is our own composition: their clusters, in blocks where there are many records, and MDAV-1 in
-those of 2k and more.
+2005. `forest` is our own composition: their clusters, in blocks if there are many records, and MDAV-1 in
+clusters of 2k or more. It finds what M-d (see `duckanon.literature.mst`) finds between clusters, without the
+search of M-d for diameters within clusters. Exact and deterministic in each block.
+
+>>> forest([[0.0], [9.0], [1.0], [8.0], [2.0]], 2, largest=99).tolist()
+[0, 1, 0, 1, 0]
 """
 
 from __future__ import annotations
@@ -24,51 +28,18 @@ if TYPE_CHECKING:
 
 
 class SpanningTree(NamedTuple):
-    """A minimum spanning tree, rooted in record 0.
+    """A minimum spanning tree, rooted in record 0."""
 
-    Attributes
-    ----------
-    parent : ndarray of shape (n,), int64
-        The other end of the edge from each record towards the root; -1 for the root.
-    length : ndarray of shape (n,), float64
-        Squared length of that edge; 0 for the root.
-    order : ndarray of shape (n,), int64
-        The records, each after its parent.
-    """
-
+    # (n,), other end of the edge from each record towards the root; -1 for the root
     parent: NDArray[np.int64]
-    length: NDArray[np.float64]
-    order: NDArray[np.int64]
+    length: NDArray[np.float64]  # (n,), squared length of that edge; 0 for the root
+    order: NDArray[np.int64]  # (n,), the records, each after its parent
 
 
 def forest(points: ArrayLike, k: int, *, largest: int) -> NDArray[np.int64]:
-    """Return classes of at least k records that follow the gaps between the records.
-
-    The clusters of a minimum spanning tree (see `clusters`); those of 2k or more records are partitioned by
-    MDAV-1. More than `largest` records, at least 4k, are cut into blocks of neighbours first.
-
-    Parameters
-    ----------
-    points, k
-        See `duckanon.kernels`.
-    largest : int
-        Most records of a tree, which costs their square.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Class of each record, 0..m-1, block after block; every size in [k, 2k-1].
-
-    Notes
-    -----
-    Exact and deterministic in each block; O(n largest) distances, O(n d) memory. Own composition: what M-d
-    (see `duckanon.literature.mst`) finds between clusters, without its search for diameters within.
-
-    Examples
-    --------
-    >>> forest([[0.0], [9.0], [1.0], [8.0], [2.0]], 2, largest=99).tolist()
-    [0, 1, 0, 1, 0]
-    """
+    """Return classes (n,) of k..2k-1 records that follow the gaps between the records, block after block."""
+    # More than `largest` records, at least 4k, are cut into blocks of neighbours first: a tree costs the
+    # square of its records. O(n largest) distances, O(n d) memory.
     matrix = distance_points(points)
     n = len(matrix)
     check_class_size(n, k)
@@ -84,11 +55,9 @@ def forest(points: ArrayLike, k: int, *, largest: int) -> NDArray[np.int64]:
 
 
 def spanning_tree(points: NDArray[np.float64]) -> SpanningTree:
-    """Return the minimum spanning tree of all records. O(n^2 d) time, O(n d) memory.
-
-    Of equally long edges, those with the lowest records are preferred (first by the lower, then by the higher
-    end), so that there is but one.
-    """
+    """Return the minimum spanning tree of all records. O(n^2 d) time, O(n d) memory."""
+    # Of equally long edges, the one with the lowest records is preferred, first by the lower end, then by the
+    # higher end. So the tree is unique.
     n = len(points)
     slots = fill(points, np.arange(n), np.array([n]))
     tree = SpanningTree(np.full(n, -1), np.full(n, np.inf), np.zeros(n, np.int64))
@@ -98,10 +67,8 @@ def spanning_tree(points: NDArray[np.float64]) -> SpanningTree:
 
 
 def clusters(tree: SpanningTree, k: int) -> NDArray[np.int64]:
-    """Return the trees, by their lowest records, that are left when the longest edges are cut.
-
-    An edge is cut if k records or more are on either side.
-    """
+    """Return the trees, by their lowest records, that are left when the longest edges are cut."""
+    # An edge is cut if k records or more are on either side.
     records = np.arange(1, len(tree.parent))
     ends = tree.parent[1:]
     longest = np.lexsort((np.maximum(records, ends), np.minimum(records, ends), -tree.length[1:])) + 1
@@ -110,7 +77,7 @@ def clusters(tree: SpanningTree, k: int) -> NDArray[np.int64]:
 
 @compiled
 def _grow(slots: Slots, points: NDArray[np.float64], tree: SpanningTree) -> None:
-    """Add, again and again, the record outside the tree that has the shortest edge to it (Prim)."""
+    """Add the record outside the tree with the shortest edge to it, again and again (Prim)."""
     distances = np.empty(CHUNK_SLOTS)
     newest = 0
     for joined in range(len(points)):
@@ -168,7 +135,7 @@ def _cut(
 
 @compiled
 def _named(parent: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number of the tree of each record, trees in the order of their lowest records."""
+    """Return the tree of each record; trees are numbered in the order of their lowest records."""
     root, number = np.empty(len(parent), np.int64), np.full(len(parent), -1)
     for record in order:
         root[record] = record if parent[record] < 0 else root[parent[record]]

@@ -2,6 +2,22 @@
 
 Soria-Comas, Domingo-Ferrer, Sánchez and Martínez, "t-Closeness through Microaggregation: Strict Privacy with
 Enhanced Utility Preservation", IEEE TKDE 27(11), 2015, section 7, Algorithm 3.
+
+The class size is Eq. 3, max(k, ceil(n / (2 (n-1) t + 1))), adjusted by Eq. 4, and n at most. It is computed
+in fractions; a float t counts as the shortest decimal that reads back as it, so 0.1 is 1/10. Eq. 4 is read
+with the floor of the paper's text: with the ceiling that its pseudo-code prints, Table 3 would not come out
+at t = 0.01. By Table 3:
+
+>>> class_size(1080, 2, 0.01)
+49
+
+The EMD of Proposition 2 is at most t if all sensitive values differ and the class size divides n. With ties,
+or with a remainder, a class may miss t slightly: measure the result and repair it.
+
+The centroid of the remaining records is a running sum divided by their count; records are subtracted in the
+order in which they enter classes. Equal distances go to the lowest record number. O(n^2 / k) distances, O(n
+d) memory. `stratified_parts` is our own: Algorithm 3 looks at all records left for each class, and records
+far away are hardly ever taken.
 """
 
 from __future__ import annotations
@@ -27,37 +43,7 @@ Number = float | Decimal | Fraction | str
 
 
 def class_size(n: int, k: int, t: Number) -> int:
-    """Return the class size that Algorithm 3 uses for n records, k and t.
-
-    Parameters
-    ----------
-    n : int
-        Number of records, at least k.
-    k : int
-        Smallest class size, at least 1.
-    t : float, Decimal, Fraction or str
-        Largest EMD, 0 to 1. A float counts as the shortest decimal that reads back as it, so 0.1 is 1/10.
-
-    Returns
-    -------
-    int
-        Eq. 3, max(k, ceil(n / (2 (n-1) t + 1))), adjusted by Eq. 4; n at most.
-
-    Raises
-    ------
-    ValueError
-        If k < 1, k > n, or t is not within 0..1.
-
-    Notes
-    -----
-    Exact: computed in fractions. Eq. 4 is read with the floor of the paper's text; with the ceiling that its
-    pseudo-code prints, Table 3 would not come out at t = 0.01.
-
-    Examples
-    --------
-    >>> class_size(1080, 2, 0.01)
-    49
-    """
+    """Return the class size of Algorithm 3 for n records, k and t; ValueError if k or t is out of range."""
     check_class_size(n, k)
     exact = exact_t(t, may_be_zero=True)
     needed = -(-n // (2 * (n - 1) * exact + 1))
@@ -65,62 +51,19 @@ def class_size(n: int, k: int, t: Number) -> int:
 
 
 def tcloseness_first(points: ArrayLike, order: ArrayLike, k: int, t: Number) -> NDArray[np.int64]:
-    """Return classes of at least k records, each spread evenly over the sensitive values (Algorithm 3).
-
-    Parameters
-    ----------
-    points, k
-        See `duckanon.kernels`.
-    order : array_like of shape (n,)
-        Sensitive value or rank of each record. Only their order counts; equal values are taken by record
-        number.
-    t : float, Decimal, Fraction or str
-        Largest EMD aimed at, 0 to 1; a float counts as its shortest decimal.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Class of each record, 0..m-1 in the order of formation, every size `class_size` or one more.
-
-    Raises
-    ------
-    ValueError
-        If k, t, order or points are out of range.
-
-    Notes
-    -----
-    The EMD of Proposition 2 is at most t where all sensitive values differ and the class size divides n.
-    With ties, or with a remainder, a class may miss t slightly: measure the result and repair it.
-    O(n^2 / k) distances, O(n d) memory; deterministic, equal distances go to the lowest record number. The
-    centroid of the remaining records is a running sum, from which records are subtracted in the order in
-    which they enter classes, divided by their count.
-    """
+    """Return classes (n,), 0..m-1 in the order of formation, each spread evenly over the sensitive values."""
+    # Algorithm 3. Every size is `class_size` or one more, at least k. `order` (n,) has the sensitive value or
+    # rank of each record. Only the order counts; equal values go by record number. ValueError if k, t, order
+    # or points are out of range.
     matrix = distance_points(points)
     return _stratified(matrix, order, class_size(len(matrix), k, t))
 
 
 def stratified(points: ArrayLike, strata_order: ArrayLike, size: int) -> NDArray[np.int64]:
-    """Return classes of a given size, one record from each of `size` strata: Algorithm 3 without Eq. 3.
-
-    Parameters
-    ----------
-    points
-        See `duckanon.kernels`.
-    strata_order : array_like of shape (n,)
-        Sensitive value or rank of each record, as in `tcloseness_first`.
-    size : int
-        Class size, 1..n; raised by Eq. 4 where n leaves too great a remainder.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Class of each record, 0..m-1 in the order of formation, every size the (raised) size or one more.
-
-    Raises
-    ------
-    ValueError
-        If size, strata_order or points are out of range.
-    """
+    """Return classes (n,), one record from each of `size` strata: Algorithm 3 without Eq. 3."""
+    # `strata_order` (n,) as `order` in `tcloseness_first`; `size`, 1..n, is raised by Eq. 4 if n leaves too
+    # great a remainder. Every class has the (raised) size or one more. ValueError if an argument is out of
+    # range.
     matrix = distance_points(points)
     check_class_size(len(matrix), size)
     return _stratified(matrix, strata_order, _adjusted(len(matrix), size))
@@ -129,32 +72,11 @@ def stratified(points: ArrayLike, strata_order: ArrayLike, size: int) -> NDArray
 def stratified_parts(
     points: ArrayLike, strata_order: ArrayLike, size: int, largest: int
 ) -> NDArray[np.int64]:
-    """Return classes as `stratified` does, formed in parts of neighbours that have a share of every stratum.
-
-    Parameters
-    ----------
-    points, strata_order, size
-        As in `stratified`.
-    largest : int
-        A part with more records is halved, in every stratum, at the median of its widest coordinate, as long
-        as both halves have two classes and need no larger size by Eq. 4.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Class of each record, as of `stratified`: the strata are the same, but for those in the middle, which
-        hold the records that are over.
-
-    Raises
-    ------
-    ValueError
-        If size, strata_order or points are out of range.
-
-    Notes
-    -----
-    O(n largest / size) distances and O(n log n) for the parts; deterministic. Our own: Algorithm 3 looks at
-    all records left for each class, and those far away are hardly ever taken.
-    """
+    """Return classes as `stratified` does, formed in parts of neighbours with a share of every stratum."""
+    # A part with more than `largest` records is halved, in every stratum, at the median of its widest
+    # coordinate, as long as both halves have two classes and need no larger size by Eq. 4. The strata are
+    # those of `stratified`, except for the middle ones, which hold the surplus records. O(n largest / size)
+    # distances and O(n log n) for the parts; deterministic.
     matrix = distance_points(points)
     check_class_size(len(matrix), size)
     size = _adjusted(len(matrix), size)
@@ -190,7 +112,7 @@ def _strata_sizes(n: int, size: int) -> NDArray[np.int64]:
 def _parts(
     points: NDArray[np.float64], by_stratum: NDArray[np.int64], size: int, largest: int
 ) -> Iterator[NDArray[np.int64]]:
-    """Yield the parts of the given records, which stand by stratum as those of each part do."""
+    """Yield the parts of the given records, which are ordered by stratum, as the records of each part are."""
     n = len(by_stratum)
     classes, over = divmod(n, size)
     left = classes // 2
@@ -212,7 +134,7 @@ def _parts(
 
 
 def _lowest(values: NDArray[np.float64], count: int) -> NDArray[np.bool_]:
-    """Tell which are the lowest values, so many, at least one; of equal ones the first."""
+    """Tell which are the `count` lowest values, at least one; the first among equals."""
     greatest = np.partition(values, count - 1)[count - 1]
     lowest: NDArray[np.bool_] = values < greatest
     lowest[np.flatnonzero(values == greatest)[: count - np.count_nonzero(lowest)]] = True
@@ -230,7 +152,7 @@ def _ranks(order: ArrayLike, n: int) -> NDArray[np.generic]:
 
 
 def _stratified(points: NDArray[np.float64], order: ArrayLike, size: int) -> NDArray[np.int64]:
-    """Return the classes for a size that Eq. 4 leaves as it is."""
+    """Return the classes for a size that Eq. 4 leaves unchanged."""
     n, d = points.shape
     strata = fill(points, np.argsort(_ranks(order, n), kind="stable"), _strata_sizes(n, size))
     labels = np.full(n, -1)
@@ -242,7 +164,7 @@ def _stratified(points: NDArray[np.float64], order: ArrayLike, size: int) -> NDA
 def _run(
     strata: Slots, points: NDArray[np.float64], rest: NDArray[np.float64], labels: NDArray[np.int64]
 ) -> None:
-    """Form all classes: one around the record farthest from the centroid, one around its opposite, again."""
+    """Form all classes in turns: around the record farthest from the centroid, and around its opposite."""
     n = len(points)
     for i in range(n):
         for j in range(len(rest)):
@@ -261,7 +183,7 @@ def _run(
 
 @compiled
 def _farthest(strata: Slots, query: NDArray[np.float64]) -> int:
-    """Return the record left that is farthest from the query, of several the lowest."""
+    """Return the record left that is farthest from the query, the lowest among equals."""
     best_distance, best_record = -1.0, -1
     for stratum in range(len(strata.start)):
         start = strata.start[stratum]
@@ -273,7 +195,7 @@ def _farthest(strata: Slots, query: NDArray[np.float64]) -> int:
 
 @compiled
 def _form(strata: Slots, query: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Take the record nearest to the query from each stratum, once a second one where there are extras."""
+    """Take the record nearest to the query from each stratum, and once a second one if there are extras."""
     size = len(strata.start)
     members, taken = np.empty(size + 1, np.int64), 0
     for stratum in range(size):

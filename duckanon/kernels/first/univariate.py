@@ -2,8 +2,20 @@
 
 Hansen and Mukherjee, "A polynomial algorithm for optimal univariate microaggregation", IEEE TKDE 15(4), 2003:
 in one dimension some optimal classes are stretches of the sorted values, of k..2k-1 records each. So they are
-the shortest path from 0 to n in a graph with an edge from i to j, for j-i in k..2k-1, as long as the sum of
-squared errors (SSE) of the records i..j-1.
+the shortest path from 0 to n in a graph with an edge from i to j for j-i in k..2k-1. The length of the edge
+is the sum of squared errors (SSE) of the records i..j-1.
+
+Stamm and Schaub, "Faster optimal univariate microaggregation", TMLR 2024, use the Monge property: the best
+start of the last class does not decrease from one end to the next. Their linear-time search is not taken, as
+the sort costs n log n anyway. Here the ends are taken k at a time. Their starts lie before all of them, so
+the path to every start is known, and the best starts are found by halving, in O(k log k).
+
+Equal values are taken by record number. Of several best paths, the one whose last class is smallest is taken,
+then by the last but one, and so on. The least SSE is reached within rounding, for any offset of the values:
+the SSE of a class is put together from two halves by additions of numbers >= 0 alone, which cannot cancel.
+
+>>> univariate([[9.0], [0.0], [10.0], [1.0], [2.0]], 2).tolist()
+[1, 0, 1, 0, 0]
 """
 
 from __future__ import annotations
@@ -20,60 +32,17 @@ if TYPE_CHECKING:
 
 
 class Halves(NamedTuple):
-    """The stretches of sorted values on the two sides of a cut.
+    """The stretches of t sorted values before and after a cut, in column t."""
 
-    Attributes
-    ----------
-    below : ndarray of shape (2, at least 2k), float64
-        In column t, of the t values before the cut: the mean, as difference from the last of them, and SSE.
-    above : ndarray of shape (2, at least k), float64
-        In column t the same, from the same value, of the t values after the cut.
-    """
-
+    # (2, at least 2k), mean of the t values before the cut, as difference from the last of them, and SSE
     below: NDArray[np.float64]
+    # (2, at least k), the same, from the same value, of the t values after the cut
     above: NDArray[np.float64]
 
 
 def univariate(points: ArrayLike, k: int) -> NDArray[np.int64]:
-    """Return classes of at least k records of one column with the least possible information loss.
-
-    The records are sorted by their value, and the sorted values are cut along the shortest path.
-
-    Parameters
-    ----------
-    points : array_like of shape (n, 1)
-        One column.
-    k : int
-        Smallest class size.
-
-    Returns
-    -------
-    ndarray of shape (n,), int64
-        Class of each record, 0..m-1 by ascending values, every size in [k, 2k-1].
-
-    Raises
-    ------
-    ValueError
-        If there are more columns than one.
-
-    Notes
-    -----
-    O(n log n) time, O(n) memory. Deterministic: equal values are taken by record number, and of several best
-    paths the one whose last class is smallest, then the last but one, and so on. The least SSE is reached
-    within rounding, whatever the offset: the SSE of a class is put together from two halves by additions of
-    numbers >= 0 alone, which cannot cancel.
-
-    Source: Hansen and Mukherjee 2003 for the graph; Stamm and Schaub, "Faster optimal univariate
-    microaggregation", TMLR 2024, for the use of the Monge property: the best start of the last class does not
-    decrease from one end to the next. Their linear-time search is not taken, as the sort costs n log n
-    anyway. Here the ends are taken k at a time: their starts lie before all of them, so the path to every
-    start is known, and the best starts are found by halving, O(k log k).
-
-    Examples
-    --------
-    >>> univariate([[9.0], [0.0], [10.0], [1.0], [2.0]], 2).tolist()
-    [1, 0, 1, 0, 0]
-    """
+    """Return classes (n,) of k..2k-1 records of one column, by ascending values, with the least SSE."""
+    # O(n log n) time, O(n) memory. Deterministic. ValueError if there are more columns than one.
     matrix = distance_points(points)
     n, columns = matrix.shape
     check_class_size(n, k)
@@ -84,16 +53,14 @@ def univariate(points: ArrayLike, k: int) -> NDArray[np.int64]:
 
 
 def split(points: NDArray[np.float64], order: NDArray[np.int64], k: int) -> NDArray[np.int64]:
-    """Return the classes of k..2k-1 records, consecutive in a given order, with the least SSE.
-
-    O(n k d) time, O(n d) memory: in an arbitrary order the edges have no Monge property to use. Ties as in
-    `univariate`.
-    """
+    """Return the classes of k..2k-1 records, consecutive in a given order, with the least SSE."""
+    # O(n k d) time, O(n d) memory: in an arbitrary order the edges have no Monge property to use. Ties as in
+    # `univariate`.
     return labels_along(order, _cuts(points[order], k))
 
 
 def labels_along(order: NDArray[np.int64], start: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the classes along the order; at j, `start` (n + 1,) says where the last class up to j starts."""
+    """Return the classes along the order; start[j], j = 0..n: where the last class of the first j begins."""
     steps = np.zeros(len(order), np.int64)
     place = int(start[len(order)])
     while place > 0:
@@ -140,7 +107,7 @@ def _sorted_cuts(values: NDArray[np.float64], k: int) -> NDArray[np.int64]:
         step = 1
         while 2 * step <= ends:
             step *= 2
-        # Every row between two known ones: each halving looks at every start about once.
+        # Each halving finds the rows between two known rows, and looks at every start about once.
         while step > 0:
             for row in range(step - 1, ends, 2 * step):
                 end = cut + row
@@ -164,7 +131,7 @@ def _best_start(
     least: NDArray[np.float64],
     start: NDArray[np.int64],
 ) -> None:
-    """Find the start first..last of the best path to `end`, of several the last; its class spans the cut."""
+    """Find the start first..last of the best path to `end`, the last of equals; its class spans the cut."""
     more = end - cut
     for i in range(last, first - 1, -1):
         fewer = cut - i
@@ -177,7 +144,7 @@ def _best_start(
 
 @compiled
 def _measure(values: NDArray[np.float64], cut: int, ends: int, halves: Halves) -> None:
-    """Write means and SSE of the stretches before and after the cut, as differences from the value before."""
+    """Write means, less the value before the cut, and SSE of the stretches on both sides of the cut."""
     origin = values[cut - 1]
     for side, stretches in enumerate((halves.below, halves.above)):
         mean = sse = 0.0

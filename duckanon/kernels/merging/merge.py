@@ -1,4 +1,25 @@
-"""Repair of a partition: classes are merged until every one satisfies its thresholds."""
+"""Repair of a partition: classes are merged until every one satisfies its thresholds.
+
+'nearest' merges the class with the greatest EMD with the class of the nearest centroid. With several
+attributes or with l, the greatest sum of violations counts. 'efficient' merges the class with the greatest
+sum of violations with the class whose union costs least SSE for the violation removed. Two weightings of
+these are tried, and the result with less SSE is returned.
+
+Each step leaves one class fewer, so merging ends. One single class satisfies every t, and every l that any
+partition can satisfy. Deterministic; ties to the lowest index.
+
+Cost: O(n + m d) if t leaves only one class, which happens when nearly all values differ and are equally far
+apart (`least_records`). Otherwise O(m^2 d) for up to 2000 classes and for 'nearest'. Beyond, 'efficient'
+searches neighbours in two kd-trees: of the centroids, and of their mirror images in the distribution of the
+attributes. The trees are renewed after each round, until few enough classes violate.
+
+Source of 'nearest': Soria-Comas, Domingo-Ferrer, Sanchez and Martinez, "t-Closeness through microaggregation:
+strict privacy with enhanced utility preservation", IEEE TKDE 27(11), 2015, section 5, Algorithm 1.
+
+>>> offsets, members = class_members([1, 0, 1], [[7, 8, 9]])
+>>> offsets.tolist(), members.tolist()
+([0, 1, 3], [[8, 7, 9]])
+"""
 
 from __future__ import annotations
 
@@ -26,22 +47,22 @@ if TYPE_CHECKING:
 Partner = Literal["nearest", "efficient"]
 
 REMOVAL_POWERS = (1.0, 2.0)
-"""Weights of removal against loss that are tried; 1 wins where little is violated, 2 where much is."""
+"""Powers of the removed violation that are tried: 1 is better if little is violated, 2 if much is."""
 
 ALL_CANDIDATES_MAX_PAIRS = 4_000_000
-"""Largest number of violating classes times classes for which every class is a candidate."""
+"""Largest product of violating classes and classes for which every class is a candidate."""
 
 CANDIDATES_A_KIND = 32
-"""Candidates of each of the two kinds where not every class is one."""
+"""Candidates of each of the two kinds, if not every class is a candidate."""
 
 DISTRIBUTION_COORDINATES = 8
 """Coordinates that describe the distribution of an attribute in a class."""
 
 EMD_BOUND_BINS = 32
-"""Parts of the order of an attribute whose sums bound the EMD of a union from below."""
+"""Parts of the order of an attribute; their sums bound the EMD of a union from below."""
 
 MERGED_SHARE = 0.25
-"""Part of the violating classes, the worst, that are merged before the candidates are searched anew."""
+"""Share of the violating classes, the worst first, merged before candidates are searched anew."""
 
 
 def merge_classes(
@@ -53,50 +74,11 @@ def merge_classes(
     *,
     partner: Partner = "efficient",
 ) -> NDArray[np.int64]:
-    """Return classes merged until every one satisfies every threshold, or one is left.
-
-    Parameters
-    ----------
-    centroids : array_like of shape (m, d), float
-        Mean of each class on the scale in which distances are taken.
-    sizes : array_like of shape (m,), int
-        Records of each class.
-    members : ndarray of shape (S, n), int, or sequence of S array_like
-        Value codes of the records in each sensitive attribute, the records of a class together.
-    offsets : array_like of shape (m + 1,), int
-        Class c holds the records ``offsets[c]:offsets[c + 1]``.
-    thresholds : sequence of S Threshold
-        What every class must satisfy in each attribute.
-    partner : {'nearest', 'efficient'}
-        'nearest': the class with the greatest EMD (with several attributes or with l: the greatest sum of
-        violations) is merged with the class of the nearest centroid. 'efficient': the class with the
-        greatest sum of violations is merged with the one whose union costs least SSE for the violation
-        removed; two weightings are tried and the one with less SSE is returned.
-
-    Returns
-    -------
-    ndarray of shape (m,), int64
-        New class of each old class, 0..m'-1 in the order of the lowest old class.
-
-    Raises
-    ------
-    ValueError
-        If the shapes do not fit, the partner is unknown, a class is empty or a code is not of its reference.
-
-    Notes
-    -----
-    Deterministic; ties to the lowest index. Each step leaves one class fewer, so it ends; one single class
-    satisfies every t, and every l that any partition can satisfy. O(n + m d) time where t leaves one class
-    only, as where nearly all values differ and are equally far apart (`least_records`). Else O(m^2 d) up to
-    2000 classes and for 'nearest'; beyond, 'efficient' searches the neighbours in kd-trees of the centroids
-    and of their mirror images in the distribution of the attributes, renewed after each round, until few
-    enough classes violate.
-
-    References
-    ----------
-    Soria-Comas, Domingo-Ferrer, Sanchez and Martinez, "t-Closeness through microaggregation: strict privacy
-    with enhanced utility preservation", IEEE TKDE 27(11), 2015, section 5, Algorithm 1 ('nearest').
-    """
+    """Return the new class (m,) of each old class, merged until all satisfy the thresholds or one is left."""
+    # `centroids` (m, d) and `sizes` (m,) are those of the classes, `members` (S, n) the value codes, where
+    # class c holds the records offsets[c]:offsets[c + 1]; `thresholds` has one entry for each of S
+    # attributes. New classes are numbered in the order of their lowest old class. ValueError if the shapes or
+    # codes do not fit, a class is empty, or the partner is unknown.
     points = distance_points(centroids)
     bounds = _checked(points, sizes, members, offsets, thresholds)
     if partner not in get_args(Partner):
@@ -105,7 +87,7 @@ def merge_classes(
         return np.arange(len(points), dtype=np.int64)
     coded = [x.reference.positions(column) for x, column in zip(thresholds, members, strict=True)]
     if any(2 * least_records(x) > bounds[-1] for x in thresholds):
-        # Of two classes or more one is too small to satisfy that threshold: only one class ends the merging.
+        # One of any two classes is too small to satisfy that threshold, so all classes become one.
         return np.zeros(len(points), dtype=np.int64)
     rules = rules_of(thresholds)
     described = [_described(x.reference, column, bounds) for x, column in zip(thresholds, coded, strict=True)]
@@ -129,33 +111,9 @@ def merge_classes(
 def class_members(
     labels: ArrayLike, codes: NDArray[np.int64] | Sequence[ArrayLike]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the value codes of the records, class after class.
-
-    Parameters
-    ----------
-    labels : array_like of shape (n,), int
-        Class of each record, 0..m-1, no class empty.
-    codes : ndarray of shape (S, n), int, or sequence of S array_like
-        Value codes of the records in each sensitive attribute.
-
-    Returns
-    -------
-    offsets : ndarray of shape (m + 1,), int64
-        Class c holds the records ``offsets[c]:offsets[c + 1]``.
-    members : ndarray of shape (S, n), int64
-        The codes in that order; within a class the records keep theirs.
-
-    Raises
-    ------
-    ValueError
-        If a class between 0 and the largest label is empty or the shapes do not fit.
-
-    Examples
-    --------
-    >>> offsets, members = class_members([1, 0, 1], [[7, 8, 9]])
-    >>> offsets.tolist(), members.tolist()
-    ([0, 1, 3], [[8, 7, 9]])
-    """
+    """Return offsets (m + 1,) and codes (S, n), class after class; records keep their order in a class."""
+    # Class c holds the records offsets[c]:offsets[c + 1]. ValueError if a class 0..m-1 is empty or the shapes
+    # do not fit.
     owner = np.asarray(labels)
     if owner.ndim != 1 or owner.size == 0 or owner.dtype.kind not in "iu" or owner.min() < 0:
         raise ValueError("labels must be one integer a record, 0..m-1")
@@ -169,20 +127,7 @@ def class_members(
 def violations_of(
     thresholds: Sequence[Threshold], codes: NDArray[np.int64] | Sequence[ArrayLike], labels: ArrayLike
 ) -> NDArray[np.float64]:
-    """Return how far each class violates all thresholds together.
-
-    Parameters
-    ----------
-    thresholds : sequence of S Threshold
-        What every class should satisfy.
-    codes, labels
-        As in `class_members`.
-
-    Returns
-    -------
-    ndarray of shape (m,), float64
-        At least 0, and 0.0 exactly where a class satisfies every threshold, or there is none. O(S n log n).
-    """
+    """Return how far each class (m,) violates all thresholds together, 0.0 exactly if none. O(S n log n)."""
     offsets, members = class_members(labels, codes)
     if not thresholds:
         return np.zeros(len(offsets) - 1)
@@ -213,7 +158,7 @@ def _checked(
 def _described(
     reference: Reference, positions: NDArray[np.int64], offsets: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return, for each class, its share minus that of the table below the heaviest edges (m, r)."""
+    """Return for each class its share less the table's share below the heaviest edges, (m, r)."""
     first, last, below = _heaviest(reference)
     inside = (positions[:, None] >= first) & (positions[:, None] <= last)
     counts = np.add.reduceat(inside, offsets[:-1], axis=0, dtype=np.float64)
@@ -223,9 +168,9 @@ def _described(
 def _binned(
     reference: Reference, positions: NDArray[np.int64], offsets: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return the sums of n P - s Q of each class over parts of a path, a record: (m, bins); 0 in a tree."""
-    # P and Q count the records of a class of s, and of the table of n, up to a position. No edge sum is less
-    # than the sum of the absolute values.
+    """Return (m, bins) sums of n P - s Q of each class over parts of a path, per record; 0 in a tree."""
+    # P and Q count the records up to a position, P of the class of s records, Q of the table of n records.
+    # The edge sum is at least the sum of the absolute values of these numbers.
     edges = reference.edges
     sums = np.zeros((len(offsets) - 1, EMD_BOUND_BINS))
     if len(edges.nodes):
@@ -239,10 +184,8 @@ def _binned(
 
 
 def _heaviest(reference: Reference) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return first and last position below some edges, and the records there.
-
-    On a path these are quantiles, in a tree the edges that split the table most evenly.
-    """
+    """Return first and last position below some edges, and the records there."""
+    # On a path these are quantiles, in a tree the edges that split the table most evenly.
     edges, m = reference.edges, len(reference.counts)
     if len(edges.nodes) == 0:
         shares = np.arange(1, DISTRIBUTION_COORDINATES + 1) * edges.total // (DISTRIBUTION_COORDINATES + 1)
@@ -257,7 +200,7 @@ def _heaviest(reference: Reference) -> tuple[NDArray[np.int64], NDArray[np.int64
 
 
 def _least_loss(start: MergeState, rules: Rules) -> NDArray[np.int64]:
-    """Return the merged classes of the power that raises SSE least, the first among equals."""
+    """Return the merged classes for the power that raises SSE least, the first power among equals."""
     best = copied(start)
     least = _merge_in_rounds(best, rules, REMOVAL_POWERS[0], np.inf)
     for power in REMOVAL_POWERS[1:]:
@@ -269,10 +212,8 @@ def _least_loss(start: MergeState, rules: Rules) -> NDArray[np.int64]:
 
 
 def _merge_in_rounds(state: MergeState, rules: Rules, power: float, most: float) -> float:
-    """Merge with candidates from kd-trees while there are many classes, then with every class as one.
-
-    The increase of SSE is returned, infinite where it overflows; more than `most` is not merged to the end.
-    """
+    """Merge with candidates from kd-trees while classes are many, then with all; return the rise of SSE."""
+    # It is infinite if it overflows. Merging is not completed once the increase exceeds `most`.
     lost = 0.0
     while lost <= most:
         violation, parent = state.table["violation"], state.table["parent"]
@@ -289,7 +230,7 @@ def _merge_in_rounds(state: MergeState, rules: Rules, power: float, most: float)
 def _candidates(
     state: MergeState, remaining: NDArray[np.int64], violating: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the nearest classes of each violating one, and those nearest to its mirror image."""
+    """Return the nearest classes of each violating class, and those nearest to its mirror image."""
     points = principal(state.features[:, : state.dimensions], remaining)
     excess = state.features[:, state.dimensions : state.binned]
     spread, contrast = points[remaining].var(axis=0).sum(), excess[remaining].var(axis=0).sum()

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.threshold import Rules
 
 FREE_MERGE_LOSS = 1e-100
-"""Stands for the loss of merging equal centroids, so that what is removed still tells them apart."""
+"""Loss assumed for merging equal centroids, so that the removed violation still ranks candidates."""
 
 REMOVAL_ROUNDING_SHARE = 1e-9
 """Share of a violation below which a removal is rounding."""
 
 BOUND_SLACK = 1e-9
-"""Violation of a record by which a bound is loosened: far more than it is rounded."""
+"""Violation of a record by which a bound is loosened: far more than its rounding."""
 
 
 @compiled
@@ -40,12 +40,11 @@ def merge_all(
     lost: float,
     most: float,
 ) -> float:
-    """Merge the most urgent class until all satisfy the thresholds or one is left; ties to the lowest index.
-
-    `remaining` (m,) are the classes that are not gone, ascending, and is changed. Power 0 merges with the
-    nearest class, else with the `efficient_partner`. The increase of SSE is added to what was `lost`, and
-    returned; nothing more is merged once that is greater than `most`. O(m^2 d) time, few unions by pruning.
-    """
+    """Merge the most urgent class until all satisfy the thresholds or one is left."""
+    # Ties to the lowest index. `remaining` (m,) are the classes that exist, ascending; it is changed. With
+    # power 0 the partner is the nearest class, otherwise the `efficient_partner`. Returned is `lost` plus the
+    # increase of SSE; merging stops once that exceeds `most`. O(m^2 d) time; bounds keep the number of unions
+    # small.
     bounds = np.empty(len(remaining))
     count = len(remaining)
     while count > 1 and lost <= most:
@@ -70,11 +69,10 @@ def merge_round(
     candidates: NDArray[np.int64],
     power: float,
 ) -> float:
-    """Merge each violating class (v,) once with the most efficient of its candidates (v, c), in this order.
-
-    The increase of SSE is returned. One that has grown meanwhile is passed over; a candidate merged meanwhile
-    stands for the class that holds its records now, and is changed to that.
-    """
+    """Merge each violating class (v,), in order, with its best candidate (v, c); return the rise of SSE."""
+    # The best is the most efficient, see `efficient_partner`. A violating class that has grown in this round
+    # is skipped. A candidate that was merged in this round is replaced by the class that holds its records
+    # now.
     bounds, lost = np.empty(candidates.shape[1]), 0.0
     sizes = state.table["size"].copy()
     for row in range(len(violating)):
@@ -98,12 +96,11 @@ def efficient_partner(
     bounds: NDArray[np.float64],
     power: float,
 ) -> int:
-    """Return the candidate with the least (increase of SSE) / (violation removed) ** power in a union with x.
-
-    The first among equals; the nearest if none removes anything; -1 if there is none but x. A union removes
-    at most the violations of both, which bounds the score from below: unions are formed only for candidates
-    whose bound, kept in `bounds`, and the closer one are under the best score, beginning with the least.
-    """
+    """Return the candidate whose union with x has the least (rise of SSE) / (violation removed) ** power."""
+    # The first among equals; the nearest candidate if no union removes any violation; -1 if x is the only
+    # candidate. A union removes at most the violations of both classes, which gives a lower bound of the
+    # score. Unions are formed only for candidates whose bound (kept in `bounds`) and whose closer bound are
+    # below the best score, beginning with the least bound.
     first = -1
     for i in range(len(candidates)):
         y = candidates[i]
@@ -137,7 +134,7 @@ def _most_urgent(state: MergeState, remaining: NDArray[np.int64]) -> int:
 
 @inner
 def _bound(state: MergeState, rules: Rules, x: int, y: int, power: float) -> float:
-    """Return a lower bound of the score: a union removes what is violated apart but for `least_violation`."""
+    """Return a lower bound of the score: a union removes at most both violations less `least_violation`."""
     apart = state.table[x]["violation"] + state.table[y]["violation"]
     size = float(state.table[x]["size"] + state.table[y]["size"])
     removed = min(apart, apart - least_violation(state, rules, x, y) + BOUND_SLACK * size)
@@ -148,13 +145,13 @@ def _bound(state: MergeState, rules: Rules, x: int, y: int, power: float) -> flo
 
 @inner
 def _weight(removed: float, power: float) -> float:
-    """Return the power of what is removed, quickly for those that are tried."""
+    """Return the power of the removed violation; the two powers that are tried need no pow()."""
     return removed if power == 1.0 else removed * removed if power == 2.0 else removed**power
 
 
 @inner
 def _score(state: MergeState, rules: Rules, x: int, y: int, power: float) -> float:
-    """Return the increase of SSE over the power of the violation removed, infinite if none is."""
+    """Return the increase of SSE / (violation removed) ** power; infinite if no violation is removed."""
     apart = state.table[x]["violation"] + state.table[y]["violation"]
     removed = apart - union_violation(state, rules, x, y)
     return (
@@ -164,7 +161,7 @@ def _score(state: MergeState, rules: Rules, x: int, y: int, power: float) -> flo
 
 @inner
 def _loss(state: MergeState, x: int, y: int) -> float:
-    """Return the increase of SSE by merging two classes, never quite 0."""
+    """Return the increase of SSE by merging two classes, at least `FREE_MERGE_LOSS`."""
     one, other = float(state.table[x]["size"]), float(state.table[y]["size"])
     return squared_distance(state, x, y) * (one * other / (one + other)) + FREE_MERGE_LOSS
 
@@ -183,7 +180,7 @@ def _nearest(state: MergeState, x: int, candidates: NDArray[np.int64]) -> int:
 
 @inner
 def _without(remaining: NDArray[np.int64], count: int, gone: int) -> int:
-    """Take a class out of the first, ascending entries and return how many are left."""
+    """Remove a class from the first `count` ascending entries; return how many are left."""
     place = 0
     for i in range(count):
         if remaining[i] != gone:

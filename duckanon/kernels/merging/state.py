@@ -20,31 +20,26 @@ if TYPE_CHECKING:
 CLASS = np.dtype(
     [("size", np.int64), ("parent", np.int64), ("violation", np.float64), ("urgency", np.float64)]
 )
-"""One class: its records; the class it was merged into or itself; its violation; when it is merged.
-
-``violation`` is the sum of its violations, 0.0 once it satisfies every threshold. The most urgent class is
-merged next; a class that is gone has the urgency -1.
+"""One class: its records, the class it was merged into (or itself), the sum of its violations (0.0 once it
+satisfies every threshold), and its urgency. The most urgent class is merged next; a class that is gone has
+the urgency -1.
 """
 
 
 class MergeState(NamedTuple):
-    """Classes that are being merged: arrays by class, changed in place; made by `merge_state_of`.
+    """Classes that are being merged, by class; arrays are changed in place; made by `merge_state_of`."""
 
-    ``features[:, binned:]`` are the sums of each attribute by parts of its order, for `least_violation`.
-    A merged class lives on under the lower index. Attribute a of class c has ``runs[c, a, 1]`` values from
-    ``entries[0, runs[c, a, 0]]`` on, with their counts in ``entries[1]``; ``used[0]`` entries are in use,
-    ``spare`` is memory for a union and for compaction.
-    """
-
+    # (m, d + r + S b): means, and from column `binned` on sums of each attribute by parts of its order
     features: NDArray[np.float64]
-    dimensions: int
+    dimensions: int  # d, the columns of `features` that make distances
     binned: int
     by_emd: bool
-    table: NDArray[np.void]
+    table: NDArray[np.void]  # `CLASS` of each class; a merged class keeps the lower index
+    # (m, S, 2): start in `entries` and number of the values of attribute a in class c
     runs: NDArray[np.int64]
-    entries: NDArray[np.int64]
-    spare: NDArray[np.int64]
-    used: NDArray[np.int64]
+    entries: NDArray[np.int64]  # values in row 0, their counts in row 1
+    spare: NDArray[np.int64]  # memory for a union and for compaction
+    used: NDArray[np.int64]  # (1,), entries in use
 
 
 def merge_state_of(
@@ -57,13 +52,10 @@ def merge_state_of(
     violations: NDArray[np.float64],
     emd: NDArray[np.float64] | None = None,
 ) -> MergeState:
-    """Return the state that begins with a partition, everything copied.
-
-    `features` (m, d + r + S b) are the means of the classes in d `dimensions`, which make distances, in r
-    others, and in b `bins` of each of the S attributes; `sizes` and `violations` (m,) are those of the
-    classes, `histograms` their values, one for each threshold. With the EMD of each class (m,), that is the
-    urgency, else the violation.
-    """
+    """Return the state that begins with a partition, everything copied."""
+    # `features` (m, d + r + S b) are the means of the classes in d `dimensions`, which make distances, in r
+    # others, and in b `bins` of each of S attributes. `sizes` and `violations` are (m,), `histograms` has one
+    # entry for each threshold. The urgency is the EMD (m,) if given, otherwise the violation.
     live = sum(len(h.values) for h in histograms)
     entries = np.zeros((2, 2 * live), dtype=np.int64)
     runs = np.zeros((len(sizes), len(histograms), 2), dtype=np.int64)
@@ -91,7 +83,7 @@ def copied(state: MergeState) -> MergeState:
 
 @compiled
 def _update_violation(state: MergeState, rules: Rules, c: int) -> None:
-    """Set the violation of a class, and its urgency."""
+    """Set the violation and the urgency of a class."""
     entry, entries = state.table[c], state.entries
     violation = 0.0
     for a in range(state.runs.shape[1]):
@@ -111,7 +103,7 @@ def _update_violation(state: MergeState, rules: Rules, c: int) -> None:
 
 @inner
 def current(state: MergeState, c: int) -> int:
-    """Return the class, not gone, that holds the records of class c now."""
+    """Return the class that holds the records of class c now."""
     while state.table[c]["parent"] != c:
         entry = state.table[c]
         entry["parent"] = state.table[entry["parent"]]["parent"]
@@ -131,7 +123,7 @@ def squared_distance(state: MergeState, x: int, y: int) -> float:
 
 @inner
 def least_violation(state: MergeState, rules: Rules, x: int, y: int) -> float:
-    """Return a lower bound of `union_violation`, but for rounding: of t alone, by the sums of the parts."""
+    """Return a lower bound, up to rounding, of `union_violation`: from t alone, by the sums of the parts."""
     features, one, other = state.features, float(state.table[x]["size"]), float(state.table[y]["size"])
     violation, place, attributes = 0.0, state.binned, state.runs.shape[1]
     bins = (features.shape[1] - place) // attributes
@@ -147,7 +139,7 @@ def least_violation(state: MergeState, rules: Rules, x: int, y: int) -> float:
 
 @inner
 def union_violation(state: MergeState, rules: Rules, x: int, y: int) -> float:
-    """Return the violation of the union of two classes: at most that of the two, but for rounding."""
+    """Return the violation of the union of two classes: at most the sum of theirs, up to rounding."""
     spare, size = state.spare, state.table[x]["size"] + state.table[y]["size"]
     violation = 0.0
     for a in range(state.runs.shape[1]):
@@ -158,7 +150,7 @@ def union_violation(state: MergeState, rules: Rules, x: int, y: int) -> float:
 
 @inner
 def join(state: MergeState, rules: Rules, x: int, y: int) -> int:
-    """Merge two classes, neither gone, and return the index of the union, the lower of the two."""
+    """Merge two classes that are not gone; return the index of the union, the lower of the two."""
     kept, gone = min(x, y), max(x, y)
     runs, left, right = state.runs, state.table[kept], state.table[gone]
     needed = state.used[0]
@@ -183,7 +175,7 @@ def join(state: MergeState, rules: Rules, x: int, y: int) -> int:
 
 @inner
 def _unite(state: MergeState, x: int, y: int, a: int, target: NDArray[np.int64], place: int) -> int:
-    """Write the united histogram of two classes to the target and return its length."""
+    """Write the united histogram of two classes to the target; return its length."""
     entries, runs, start = state.entries, state.runs, place
     i, j = runs[x, a, 0], runs[y, a, 0]
     i_end, j_end = i + runs[x, a, 1], j + runs[y, a, 1]

@@ -1,13 +1,13 @@
 """An exact search tree over records that leave: bounding boxes that shrink, leaves of few records.
 
-The tree is perfect and balanced: node v has the children 2v + 1 and 2v + 2, the last level are the leaves,
-and each leaf is a bin of `Slots`. Every node knows the bounding box of the records left below it and the
-lowest of their numbers. A tree of one leaf is a brute-force scan.
+The tree is perfect and balanced: node v has the children 2v + 1 and 2v + 2, and the last level are the
+leaves. Each leaf is a bin of `Slots`. Every node knows the bounding box and the lowest number of the records
+left below it. A tree of one leaf is a brute-force scan.
 
 Pruning never changes a result. The bound of a box is computed by the same operations in the same order as a
-distance, on coordinates that are at least as near (or as far); rounding is monotone, so the bound holds for
-the rounded distances too, not only for the true ones. A node whose bound merely equals the distance to beat
-is skipped only if all its record numbers would lose the tie.
+distance, on coordinates that are at least as near (or as far). Rounding is monotone, so the bound holds for
+the rounded distances as well as for the true ones. A node whose bound equals the distance to beat is skipped
+only if all its record numbers would lose the tie.
 """
 
 from __future__ import annotations
@@ -28,32 +28,20 @@ STACK_NODES = 128
 
 
 class BoxTree(NamedTuple):
-    """A search tree.
+    """A search tree."""
 
-    Attributes
-    ----------
-    slots : Slots
-        The records; bin b is leaf b, node number `len(low) // 2 + b`.
-    low, high : ndarray of shape (nodes, d), float64
-        Bounding box of the records left below a node; undefined where there are none.
-    left : ndarray of shape (nodes,), int64
-        Records left below a node.
-    lowest : ndarray of shape (nodes,), int64
-        Lowest number of the records left below a node; undefined where there are none.
-    """
-
-    slots: Slots
+    slots: Slots  # the records; bin b is leaf b, node number `len(low) // 2 + b`
+    # (nodes, d), bounding box of the records left below a node; undefined if none is left
     low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    left: NDArray[np.int64]
+    high: NDArray[np.float64]  # (nodes, d)
+    left: NDArray[np.int64]  # (nodes,), records left below a node
+    # (nodes,), lowest number of the records left below a node; undefined if none is left
     lowest: NDArray[np.int64]
 
 
 def box_tree_of(points: NDArray[np.float64], leaf_size: int) -> BoxTree:
-    """Return the tree over points (n, d), split at medians of the widest coordinate. O(n log n) time.
-
-    `leaf_size` is the most records in a leaf, at least 1; n or more for a brute-force scan.
-    """
+    """Return the tree over points (n, d), split at medians of the widest coordinate. O(n log n) time."""
+    # `leaf_size`, at least 1, is the most records in a leaf; n or more makes a brute-force scan.
     depth = 0
     while -(-len(points) >> depth) > leaf_size:
         depth += 1
@@ -120,7 +108,7 @@ def _fit_inner(tree: BoxTree, node: int) -> bool:
 
 @compiled
 def take(tree: BoxTree, records: NDArray[np.int64]) -> None:
-    """Remove records, all different and none of them removed before, and shrink the boxes above them."""
+    """Remove different records, each still in the tree, and shrink the boxes above them."""
     leaves = len(tree.slots.start)
     for record in records:
         leaf = tree.slots.bin[tree.slots.slot[record]]
@@ -139,7 +127,7 @@ def take(tree: BoxTree, records: NDArray[np.int64]) -> None:
 
 @compiled
 def farthest(tree: BoxTree, query: NDArray[np.float64]) -> int:
-    """Return the record left that is farthest from the query (d,), of several the lowest; one is left."""
+    """Return the farthest record left from the query (d,), the lowest among equals; one must be left."""
     first_leaf = len(tree.slots.start) - 1
     nodes, bounds = np.empty(STACK_NODES, np.int64), np.empty(STACK_NODES)
     nodes[0], bounds[0], height = 0, np.inf, 1
@@ -170,10 +158,8 @@ def farthest(tree: BoxTree, query: NDArray[np.float64]) -> int:
 def nearest(
     tree: BoxTree, query: NDArray[np.float64], distances: NDArray[np.float64], records: NDArray[np.int64]
 ) -> None:
-    """Write the nearest records left into `records` (k,), ties to the lowest; as many must be left.
-
-    `distances` (k,) gets their squares: the two are a heap with the worst (then highest record) on top.
-    """
+    """Write the nearest records left into `records` (k,), ties to the lowest; at least k must be left."""
+    # `distances` (k,) gets the squared distances. The two arrays are a heap with the worst pair on top.
     if len(records) == 0:
         return
     for i in range(len(records)):
@@ -231,7 +217,7 @@ def _offer_leaf(
 
 @compiled
 def _inner_bound(tree: BoxTree, node: int, query: NDArray[np.float64]) -> float:
-    """Return a squared distance that no record below the node undercuts; inf for none left."""
+    """Return a lower bound of the squared distances of the records below the node; inf if none is left."""
     if tree.left[node] == 0:
         return np.inf
     total = 0.0
@@ -243,7 +229,7 @@ def _inner_bound(tree: BoxTree, node: int, query: NDArray[np.float64]) -> float:
 
 @compiled
 def _outer_bound(tree: BoxTree, node: int, query: NDArray[np.float64]) -> float:
-    """Return a squared distance that no record below the node exceeds; -inf for none left."""
+    """Return an upper bound of the squared distances of the records below the node; -inf if none is left."""
     if tree.left[node] == 0:
         return -np.inf
     total = 0.0

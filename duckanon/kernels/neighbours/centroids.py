@@ -1,7 +1,9 @@
-"""The nearest of many centroids, and few directions that tell them apart: a search tree cannot prune in many.
+"""The nearest of many centroids, and the few directions in which they spread most.
 
-The routines of LAPACK are chosen by the make of the processor and differ in last digits, which decide where
-neighbours are searched, and so a release. These loops are the same sums in the same order everywhere.
+A search tree cannot prune in many dimensions, so neighbours are searched along a few wide directions. LAPACK
+chooses its routines by the make of the processor, and they differ in the last digits. These digits decide
+where neighbours are searched, and so the release. The loops here add the same sums in the same order on every
+processor of an architecture and for every number of threads.
 """
 
 from __future__ import annotations
@@ -20,10 +22,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DIRECTIONS = 12
-"""Directions in which neighbours are searched where there are more; distances count in all of them."""
+"""Directions in which neighbours are searched if there are more coordinates; all count in distances."""
 
 DIRECTION_STEPS = 8
-"""Steps towards the widest directions; the search needs wide ones, not exactly the widest."""
+"""Steps towards the widest directions; the search needs wide directions, not exactly the widest."""
 
 BRUTE_FORCE_PAIRS = 40_000
 """Pairs of a point and a query up to which all distances are computed, without a tree."""
@@ -35,7 +37,7 @@ THREAD_QUERIES = 4_096
 """Queries that a thread answers at a time."""
 
 FLAT_DIRECTION_SHARE = 1e-9
-"""A direction with less than this share of a spread is rounding, and left out."""
+"""A direction with less than this share of the spread is rounding, and is left out."""
 
 
 def nearest(
@@ -45,28 +47,9 @@ def nearest(
     *,
     parallel: bool = False,
 ) -> NDArray[np.int64]:
-    """Return the points nearest to each query.
-
-    Parameters
-    ----------
-    points : ndarray of shape (m, d)
-        Where to look.
-    queries : ndarray of shape (n, d)
-        From where.
-    ranks : ndarray of shape (r,)
-        Which of the nearest: 1 is the nearest one, and none exceeds m.
-    parallel : bool, default False
-        Whether there is a thread for each core; the result is the same.
-
-    Returns
-    -------
-    ndarray of shape (n, r), int64
-        Indices into the points.
-
-    Notes
-    -----
-    Equally near points in the order of their indices. O((m + n) log m) on average, in few dimensions.
-    """
+    """Return the nearest points (n, r) of each query, by `ranks` (r,): 1 is the nearest; ties by index."""
+    # Ranks are at most the number m of points. `parallel` uses a thread for each core, with the same result.
+    # O((m + n) log m) on average, in few dimensions.
     most = int(ranks.max())
     if len(points) * len(queries) <= BRUTE_FORCE_PAIRS:
         found = _of_all_distances(points, queries, most)
@@ -81,7 +64,7 @@ def nearest(
 def _of_all_distances(
     points: NDArray[np.float64], queries: NDArray[np.float64], most: int
 ) -> NDArray[np.int64]:
-    """Return what the tree finds, by the same sums: no code is loaded for a few points."""
+    """Return the same as the tree, by the same sums; for few points, no compiled code has to be loaded."""
     squares = np.zeros((len(queries), len(points)))
     with np.errstate(over="ignore"):
         for j in range(points.shape[1]):
@@ -90,30 +73,10 @@ def _of_all_distances(
 
 
 def principal(features: NDArray[np.float64], chosen: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the features along the widest directions of the chosen rows.
-
-    Parameters
-    ----------
-    features : ndarray of shape (m, d), float64
-        Points, finite.
-    chosen : ndarray of shape (c,), int64
-        Rows whose spread counts, at least one.
-
-    Returns
-    -------
-    ndarray of shape (m, min(d, DIRECTIONS)), float64
-        The features themselves where there are few. Columns are 0 where the rows span fewer directions.
-
-    Notes
-    -----
-    O(c d^2 + m d) time. Equal on every number of threads and on every processor of an architecture: no
-    library of linear algebra takes part.
-
-    References
-    ----------
-    Orthogonal iteration, Golub and Van Loan, "Matrix Computations", section 8.2.4, from the columns that a
-    Cholesky decomposition with pivoting picks (section 4.2.8).
-    """
+    """Return the features (m, d) along the widest directions of the chosen rows: (m, min(d, DIRECTIONS))."""
+    # The features themselves if they have few columns; a column is 0 if the rows span fewer directions. O(c
+    # d^2 + m d) for c rows. Orthogonal iteration, Golub and Van Loan, "Matrix Computations", section 8.2.4,
+    # from the columns that a Cholesky decomposition with pivoting picks (section 4.2.8).
     if features.shape[1] <= DIRECTIONS:
         return features
     centred = enlarged(features[chosen] - features[chosen].mean(axis=0))
@@ -122,7 +85,7 @@ def principal(features: NDArray[np.float64], chosen: NDArray[np.int64]) -> NDArr
 
 @compiled
 def _covariance(centred: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the sums of products of the columns, rows in order."""
+    """Return the sums of products of the columns, added in the order of the rows."""
     n, d = centred.shape
     products = np.zeros((d, d))
     for row in range(n):
@@ -139,7 +102,7 @@ def _covariance(centred: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @compiled
 def _widest(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return orthonormal directions (d, DIRECTIONS), nearly the widest; 0 where there are no more."""
+    """Return nearly the widest orthonormal directions (d, DIRECTIONS); 0 if there are fewer."""
     d = len(covariance)
     directions = _pivot_columns(covariance)
     turned = np.empty_like(directions)
@@ -156,7 +119,7 @@ def _widest(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @compiled
 def _pivot_columns(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the columns that leave least spread beside them, the widest remaining one first."""
+    """Return the columns that leave the least spread unexplained, each time the widest remaining one."""
     d = len(covariance)
     columns, left = np.zeros((d, DIRECTIONS)), np.diag(covariance).copy()
     for j in range(DIRECTIONS):
@@ -178,7 +141,7 @@ def _pivot_columns(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @compiled
 def _orthonormal(columns: NDArray[np.float64]) -> None:
-    """Make the columns orthogonal, of length 1 each, or 0 where one lies in those before it."""
+    """Make the columns orthogonal and of length 1, or 0 if a column lies in the span of those before."""
     d, count = columns.shape
     for j in range(count):
         before = _length(columns, j)

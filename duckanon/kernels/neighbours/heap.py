@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NO_RECORD = 2**63 - 1
-"""Stands, with an infinite distance, for a place of the heap that is still free."""
+"""Marks, with an infinite distance, a place of the heap that is still free."""
 
 
 @inner
 def offer(distances: NDArray[np.float64], records: NDArray[np.int64], distance: float, record: int) -> None:
-    """Replace the worst pair by the given one if that is better; (inf, NO_RECORD) is none yet. O(log k)."""
+    """Replace the worst pair if the given pair is better; (inf, NO_RECORD) is a free place. O(log k)."""
     if distance > distances[0] or (distance == distances[0] and record > records[0]):
         return
     _sink(distances, records, len(distances), distance, record)
@@ -38,7 +38,7 @@ def in_order(distances: NDArray[np.float64], records: NDArray[np.int64]) -> None
 def _sink(
     distances: NDArray[np.float64], records: NDArray[np.int64], size: int, distance: float, record: int
 ) -> None:
-    """Let a pair take the place of the worst of the first `size` pairs, which are a heap again then."""
+    """Replace the worst of the first `size` pairs by a pair, and restore the heap."""
     hole, child = 0, 1
     while child < size:
         other = child + 1
@@ -56,7 +56,7 @@ def _sink(
 
 @inner
 def ascend(numbers: NDArray[np.int64]) -> None:
-    """Sort numbers in place, ascending, O(k log k): a heap sort, for numba's own takes seconds to compile."""
+    """Sort numbers in place, ascending, O(k log k), by a heap sort: numba's own takes seconds to compile."""
     size = len(numbers)
     for root in range(size // 2 - 1, -1, -1):
         _sift(numbers, root, size)
@@ -69,7 +69,7 @@ def ascend(numbers: NDArray[np.int64]) -> None:
 
 @inner
 def _sift(numbers: NDArray[np.int64], hole: int, size: int) -> None:
-    """Let the number at `hole` sink to its place in a heap of `size` numbers, the greatest on top."""
+    """Let the number at `hole` sink to its place in a heap of `size` numbers with the greatest on top."""
     number, child = numbers[hole], 2 * hole + 1
     while child < size:
         if child + 1 < size and numbers[child + 1] > numbers[child]:

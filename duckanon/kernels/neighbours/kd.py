@@ -1,13 +1,21 @@
 """Orders of records by a kd tree, built level by level: `kd_order` for search trees, `kd_blocks` for blocks.
 
-In `kd_blocks` a node is halved at a median of the coordinate with the greatest variance. Sizes are counted in
-units of k records: a node of m units gets children of floor(m / 2) and ceil(m / 2), so the sizes of a level
-are at most two consecutive multiples of k, except for one node that carries the n mod k records that are
-over. Nodes of equal size are stacked, and each step of a level is one array operation on a stack.
+`kd_order` halves each node at the median of its widest coordinate. `kd_blocks` halves a node with more than
+`largest` records at a median of the coordinate with the greatest variance, of several the first. It counts
+sizes in units of k records: a node of m units gets children of floor(m / 2) and ceil(m / 2) units. So the
+sizes of a level are at most two consecutive multiples of k, except for one node that also carries the n mod k
+surplus records. Nodes of equal size are stacked, and each step of a level is one array operation on a stack.
 
-The records of a node always stand in ascending order: a split marks those that go left and copies both sides
-in the order they have. So a tie at a median goes to the lowest record numbers, whatever the selection
-algorithm of numpy does with equal values.
+The records of a node always stand in ascending order: a split marks the records that go left and copies both
+sides in their order. So a tie at a median goes to the lowest record numbers, independent of how numpy's
+selection treats equal values.
+
+Source: Friedman, Bentley and Finkel, "An algorithm for finding best matches in logarithmic expected time",
+ACM TOMS 3(3), 1977, section 3, with the variance as the spread of a coordinate.
+
+>>> order, offsets = kd_blocks(np.array([[5.0], [1.0], [4.0], [0.0], [3.0]]), 1, 2)
+>>> order.tolist(), offsets.tolist()
+([1, 3, 4, 0, 2], [0, 2, 3, 5])
 """
 
 from __future__ import annotations
@@ -29,28 +37,9 @@ EQUAL_VARIANCE_SHARE = 1.0 - 1e-9
 
 @compiled
 def kd_order(points: NDArray[np.float64], depth: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the records in the order of 2**depth leaves, and the sizes of the leaves.
-
-    Each node is halved at the median of its widest coordinate, equal values by record number.
-
-    Parameters
-    ----------
-    points : ndarray of shape (n, d), float64
-        C-contiguous, finite, d >= 1, n >= 2**depth.
-    depth : int
-        Number of halvings, at least 0.
-
-    Returns
-    -------
-    order : ndarray of shape (n,), int64
-        Records, leaf by leaf.
-    sizes : ndarray of shape (2**depth,), int64
-        Records in each leaf; they differ by at most one.
-
-    Notes
-    -----
-    O(n (d + 1) depth) time on average, deterministic.
-    """
+    """Return the records (n,) in the order of 2**depth leaves, and the sizes of the leaves."""
+    # Points (n, d) are C-contiguous and finite, d >= 1, n >= 2**depth. Sizes differ by at most one; equal
+    # values go by record number. O(n (d + 1) depth) on average, deterministic.
     n, leaves = len(points), 1 << depth
     order = np.arange(n)
     edges = np.zeros(leaves + 1, np.int64)
@@ -71,7 +60,7 @@ def kd_order(points: NDArray[np.float64], depth: int) -> tuple[NDArray[np.int64]
 
 @compiled
 def _widest_range(points: NDArray[np.float64], records: NDArray[np.int64]) -> int:
-    """Return the column with the greatest range among the records, of several the first."""
+    """Return the column with the greatest range among the records, the first among equals."""
     widest, width = 0, -1.0
     for j in range(points.shape[1]):
         low = high = points[records[0], j]
@@ -87,7 +76,7 @@ def _widest_range(points: NDArray[np.float64], records: NDArray[np.int64]) -> in
 def _select(
     values: NDArray[np.float64], order: NDArray[np.int64], first: int, last: int, middle: int
 ) -> None:
-    """Rearrange order[first:last] so that what comes before `middle` is less, by (value, record)."""
+    """Rearrange order[first:last] so that the entries before `middle` are the least by (value, record)."""
     last -= 1
     while first < last:
         pivot = order[(first + last) // 2]
@@ -113,45 +102,10 @@ def _select(
 def kd_blocks(
     points: NDArray[np.float64], unit: int, largest: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the records block by block, and where each block begins.
-
-    A node with more than `largest` records is halved at the median of the coordinate with the greatest
-    variance (of several, the first); equal values go left by record number.
-
-    Parameters
-    ----------
-    points : ndarray of shape (n, d), float64
-        Finite, at most 1e150, n >= unit, d >= 1.
-    unit : int
-        Records that no cut separates from a whole multiple, at least 1.
-    largest : int
-        Most records in a block, at least 2 * unit.
-
-    Returns
-    -------
-    order : ndarray of shape (n,), int64
-        Records in the order of the blocks; ascending within a block.
-    offsets : ndarray of shape (blocks + 1,), int64
-        Block b is order[offsets[b]:offsets[b + 1]]. Every block holds a multiple of `unit`, the last one the
-        n mod unit records over as well.
-
-    Raises
-    ------
-    ValueError
-        If unit < 1, n < unit or largest < 2 * unit.
-
-    Notes
-    -----
-    O(n d log(n / largest)) time, O(n d) memory, deterministic. Friedman, Bentley and Finkel, "An algorithm
-    for finding best matches in logarithmic expected time", ACM TOMS 3(3), 1977, section 3, with the variance
-    as the spread of a coordinate.
-
-    Examples
-    --------
-    >>> order, offsets = kd_blocks(np.array([[5.0], [1.0], [4.0], [0.0], [3.0]]), 1, 2)
-    >>> order.tolist(), offsets.tolist()
-    ([1, 3, 4, 0, 2], [0, 2, 3, 5])
-    """
+    """Return the records (n,) block by block, ascending in each, and the blocks' offsets (blocks + 1,)."""
+    # Every block holds a multiple of `unit` records, at most `largest`; the last one also holds the n mod
+    # unit surplus records. Points (n, d) are finite, at most 1e150. ValueError if unit < 1, n < unit or
+    # largest < 2 * unit. O(n d log(n / largest)) time, O(n d) memory, deterministic.
     n = len(points)
     if unit < 1 or n < unit:
         raise ValueError(f"blocks in units of {unit} need at least as many records, and there are {n}")
@@ -176,28 +130,22 @@ def kd_blocks(
 
 
 class _Stack(NamedTuple):
-    """Nodes of equal size, a row each: where they begin in the final order, and what they hold.
+    """Nodes of equal size, a row each: where they begin in the final order, and what they hold."""
 
-    Coordinates are of shape (d, nodes, size), record numbers (nodes, size), ascending in each row.
-    """
-
-    columns: NDArray[np.float64]
-    record: NDArray[np.int64]
+    columns: NDArray[np.float64]  # coordinates (d, nodes, size)
+    record: NDArray[np.int64]  # record numbers (nodes, size), ascending in each row
     start: NDArray[np.int64]
 
 
 class _LevelMemory(NamedTuple):
-    """Memory for all records on one level: coordinates (n * d,) and record numbers (n,).
+    """Memory for all records on one level; two are used in turn: fresh memory costs more than a copy."""
 
-    Two are used in turn, because fresh memory costs more than a copy.
-    """
-
-    columns: NDArray[np.float64]
-    record: NDArray[np.int64]
+    columns: NDArray[np.float64]  # (n * d,), coordinates
+    record: NDArray[np.int64]  # (n,), record numbers
 
 
 def _stacks(nodes: Mapping[int, int], d: int, memory: _LevelMemory) -> dict[int, _Stack]:
-    """Return an unfilled stack for each size of node, given how many nodes there are of each."""
+    """Return an unfilled stack for each size of node, given the number of nodes of each size."""
     stacks, first = {}, 0
     for size, count in nodes.items():
         last = first + size * count

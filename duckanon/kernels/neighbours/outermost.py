@@ -1,9 +1,10 @@
 """The record farthest from a centre that moves slowly, while records leave: exact, seldom over all records.
 
-The outermost records are those that were farthest from an earlier centre, the anchor; every other one lies
-within a radius of the anchor, so by the triangle inequality within radius + |centre - anchor| of the centre.
-As long as some outermost record is farther than that, the farthest of them is the farthest of all. Otherwise
-the search tree answers, and now and then the outermost records are looked for anew.
+The outermost records are those that were farthest from an earlier centre, the anchor. Every other record lies
+within a radius of the anchor, and so, by the triangle inequality, within radius + |centre - anchor| of the
+centre. If some outermost record is farther than that, the farthest outermost record is the farthest of all.
+Otherwise the search tree answers. Now and then the outermost records are searched anew. The nearer the centre
+is to the centres of the last queries, the faster a query is.
 """
 
 from __future__ import annotations
@@ -22,34 +23,23 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BOUND_SAFETY_FACTOR = 1.0 + 1e-9
-"""Factor on the bound: far above the rounding of a distance, far below what costs time."""
+"""Factor on the bound: far above the rounding of a distance, and too small to cost time."""
 QUERIES_A_RENEWAL = 8
-"""Queries between two renewals: that many searches of the tree cost about as much as a renewal."""
+"""Queries between two renewals: this many searches of the tree cost about as much as a renewal."""
 
 
 class Outermost(NamedTuple):
-    """The records that were farthest from the anchor.
+    """The records that were farthest from the anchor."""
 
-    Attributes
-    ----------
-    slots : Slots
-        These records in one bin; `slots.slot` is -1 for the others.
-    anchor : ndarray of shape (d,), float64
-        The centre from which they were farthest.
-    radius : ndarray of shape (1,), float64
-        No other record is farther from the anchor; negative if there is no other.
-    age : ndarray of shape (1,), int64
-        Queries since they were looked for.
-    """
-
-    slots: Slots
-    anchor: NDArray[np.float64]
+    slots: Slots  # these records in one bin; `slots.slot` is -1 for the others
+    anchor: NDArray[np.float64]  # (d,), the centre from which they were farthest
+    # (1,), no other record is farther from the anchor; negative if there is no other
     radius: NDArray[np.float64]
-    age: NDArray[np.int64]
+    age: NDArray[np.int64]  # (1,), queries since they were searched
 
 
 def empty_outermost(n: int, d: int) -> Outermost:
-    """Return memory for about 4 sqrt(n) records in d columns, which the first query will look for."""
+    """Return memory for about 4 sqrt(n) records in d columns; the first query searches the records."""
     most = min(n, 4 * isqrt(n) + CHUNK_SLOTS)
     one = np.zeros(1, np.int64)
     places = np.zeros(most, np.int64)
@@ -59,7 +49,7 @@ def empty_outermost(n: int, d: int) -> Outermost:
 
 @compiled
 def discard(outermost: Outermost, records: NDArray[np.int64]) -> None:
-    """Take records that leave the tree out, if they are there. O(d) each."""
+    """Remove records that leave the tree, if they are among the outermost. O(d) each."""
     for record in records:
         if outermost.slots.slot[record] >= 0:
             remove(outermost.slots, record)
@@ -68,10 +58,7 @@ def discard(outermost: Outermost, records: NDArray[np.int64]) -> None:
 
 @compiled
 def farthest_from_centre(outermost: Outermost, tree: BoxTree, centre: NDArray[np.float64]) -> int:
-    """Return the record left in the tree that is farthest from the centre, as `farthest(tree, centre)` does.
-
-    The nearer the centre (d,) is to that of the last queries, the faster.
-    """
+    """Return the record left in the tree that is farthest from the centre (d,): `farthest(tree, centre)`."""
     outermost.age[0] += 1
     start = outermost.slots.start[0]
     best_distance, best_record = farthest_in(outermost.slots, start, start + outermost.slots.left[0], centre)
@@ -89,7 +76,7 @@ def farthest_from_centre(outermost: Outermost, tree: BoxTree, centre: NDArray[np
 
 @compiled
 def _renew(outermost: Outermost, tree: BoxTree, centre: NDArray[np.float64]) -> None:
-    """Look for the records of the tree that are farthest from the centre."""
+    """Search the records of the tree that are farthest from the centre."""
     for at in range(outermost.slots.left[0]):
         outermost.slots.slot[outermost.slots.record[at]] = -1
     size = min(len(outermost.slots.record), tree.left[0])
@@ -108,7 +95,7 @@ def _renew(outermost: Outermost, tree: BoxTree, centre: NDArray[np.float64]) -> 
 
 @compiled
 def _farthest_records(slots: Slots, centre: NDArray[np.float64], records: NDArray[np.int64]) -> float:
-    """Write as many of the farthest records as are asked for, and return the least of their distances."""
+    """Fill `records` with the farthest records; return the least of their distances."""
     nearness, distances = np.empty(len(records)), np.empty(CHUNK_SLOTS)
     for i in range(len(records)):
         nearness[i], records[i] = np.inf, NO_RECORD

@@ -3,9 +3,9 @@
 A bin is a stretch of neighbouring slots whose first `left` slots hold records. A search tree uses its leaves
 as bins, t-closeness-first its strata; one single bin is a plain brute-force scan.
 
-Coordinates are stored by column, so that a scan handles several records an instruction. Every distance is the
-sum of (x_j - q_j)^2 for j = 0, 1, ... in this order, whatever the bins are: equal points have bitwise equal
-distances, and all ties are decided by the lowest record number.
+Coordinates are stored by column, so that an instruction handles several records. Every distance is the sum of
+(x_j - q_j)^2 for j = 0, 1, ... in this order, for any bins. So equal points have bitwise equal distances, and
+all ties are decided by the lowest record number.
 """
 
 from __future__ import annotations
@@ -23,30 +23,14 @@ CHUNK_SLOTS = 64
 
 
 class Slots(NamedTuple):
-    """Records sorted into bins.
+    """Records sorted into bins."""
 
-    Attributes
-    ----------
-    columns : ndarray of shape (d, n), float64
-        Coordinates by slot.
-    record : ndarray of shape (n,), int64
-        The record in each slot.
-    slot : ndarray of shape (n,), int64
-        The slot of each record.
-    bin : ndarray of shape (n,), int64
-        The bin of each slot.
-    start : ndarray of shape (bins,), int64
-        First slot of each bin.
-    left : ndarray of shape (bins,), int64
-        Records left in each bin.
-    """
-
-    columns: NDArray[np.float64]
-    record: NDArray[np.int64]
-    slot: NDArray[np.int64]
-    bin: NDArray[np.int64]
-    start: NDArray[np.int64]
-    left: NDArray[np.int64]
+    columns: NDArray[np.float64]  # (d, n), coordinates by slot
+    record: NDArray[np.int64]  # (n,), the record in each slot
+    slot: NDArray[np.int64]  # (n,), the slot of each record
+    bin: NDArray[np.int64]  # (n,), the bin of each slot
+    start: NDArray[np.int64]  # (bins,), first slot of each bin
+    left: NDArray[np.int64]  # (bins,), records left in each bin
 
 
 def fill(points: NDArray[np.float64], order: NDArray[np.int64], sizes: NDArray[np.int64]) -> Slots:
@@ -81,10 +65,8 @@ def measure(
 
 @compiled
 def farthest_in(slots: Slots, start: int, stop: int, query: NDArray[np.float64]) -> tuple[float, int]:
-    """Return squared distance and number of the farthest record of the slots start..stop-1.
-
-    Of equally far records the lowest; -1.0 and -1 for no slots.
-    """
+    """Return squared distance and number of the farthest record of the slots start..stop-1."""
+    # The lowest of equally far records; -1.0 and -1 if there are no slots.
     distances = np.empty(CHUNK_SLOTS)
     best_distance, best_record = -1.0, -1
     for first in range(start, stop, CHUNK_SLOTS):
@@ -101,10 +83,8 @@ def farthest_in(slots: Slots, start: int, stop: int, query: NDArray[np.float64])
 
 @compiled
 def nearest_in(slots: Slots, start: int, stop: int, query: NDArray[np.float64]) -> tuple[float, int]:
-    """Return squared distance and number of the nearest record of the slots start..stop-1.
-
-    Of equally near records the lowest; inf and -1 for no slots.
-    """
+    """Return squared distance and number of the nearest record of the slots start..stop-1."""
+    # The lowest of equally near records; inf and -1 if there are no slots.
     distances = np.empty(CHUNK_SLOTS)
     best_distance, best_record = np.inf, -1
     for first in range(start, stop, CHUNK_SLOTS):
@@ -121,7 +101,7 @@ def nearest_in(slots: Slots, start: int, stop: int, query: NDArray[np.float64]) 
 
 @compiled
 def remove(slots: Slots, record: int) -> None:
-    """Take a record, not removed before, out of its bin, whose last one moves into its slot. O(d)."""
+    """Remove a record from its bin; the last record of the bin moves into its slot. O(d)."""
     hole = slots.slot[record]
     home = slots.bin[hole]
     slots.left[home] -= 1

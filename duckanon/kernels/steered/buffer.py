@@ -1,9 +1,9 @@
-"""The tuples of a stream that wait, and what is asked of the classes in which they leave.
+"""The tuples of a stream that wait, and the requirements on the classes in which they leave.
 
-Held tuples lie in the first slots of the buffer, in no order, so that a scan reads what is held and nothing
-else. One that leaves changes places with the last one held: the members of a class that is being formed lie
-right behind those held, and come back by a count where the class cannot leave. Coordinates are stored by
-column, and a scan handles several tuples an instruction.
+Held tuples lie in the first slots of the buffer, in no order, so that a scan reads held tuples only. A tuple
+that leaves changes places with the last held tuple. So the members of a class that is being formed lie right
+behind the held tuples, and can be put back by a count if the class cannot leave. Coordinates are stored by
+column, so that an instruction handles several tuples.
 """
 
 from __future__ import annotations
@@ -27,53 +27,29 @@ TUPLES_READ, TUPLES_HELD, CLASSES_FORMED = range(3)
 
 
 class Waiting(NamedTuple):
-    """The tuples that wait, c = delay + 1 at most, and what is asked of their classes but for t and l.
+    """The tuples that wait, c = delay + 1 at most, and the requirements on their classes except t and l."""
 
-    Attributes
-    ----------
-    columns : ndarray of shape (d, c), float64
-        Quasi-identifiers by slot.
-    positions : ndarray of shape (c,), int64
-        Place in the stream of the tuple in each slot, from 0.
-    subjects : ndarray of shape (c,), int64
-        Its subject; its position where every tuple is of another one.
-    slots : ndarray of shape (2^b,), int64, at least c
-        At the last b bits of a position the slot of that tuple, -1 where it has left.
-    counts : ndarray of shape (3,), int64
-        Tuples read, tuples held, which are in the first slots, and classes formed.
-    codes : ndarray of shape (S, c), int64
-        Sensitive values of the tuple in each slot.
-    k : int
-        Tuples of a class, at least; just as many where nothing is asked of sensitive values.
-    delay : int
-        How many tuples may come after one before it leaves.
-    order_weight : float
-        What a place in the stream counts, where a quasi-identifier has 1.
-    grow : bool
-        Whether each further tuple is the one nearest to the centroid of the class as it is by then, and not
-        to the expiring tuple.
-    by_subject : bool
-        Whether subjects are told, of which several tuples may come.
-    """
-
-    columns: NDArray[np.float64]
-    positions: NDArray[np.int64]
+    columns: NDArray[np.float64]  # (d, c), quasi-identifiers by slot
+    positions: NDArray[np.int64]  # (c,), place in the stream of the tuple in each slot, from 0
+    # (c,), subject of that tuple; its position if every tuple is of another subject
     subjects: NDArray[np.int64]
+    # (2^b,), at least c: at the last b bits of a position the slot of that tuple, -1 if it has left
     slots: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    codes: NDArray[np.int64]
-    k: int
-    delay: int
-    order_weight: float
+    counts: NDArray[np.int64]  # (3,): tuples read; tuples held, which are in the first slots; classes formed
+    codes: NDArray[np.int64]  # (S, c), sensitive values of the tuple in each slot
+    k: int  # least tuples of a class; exactly k if nothing is required of sensitive values
+    delay: int  # tuples that may come after a tuple before it leaves
+    order_weight: float  # weight of a place in the stream; a quasi-identifier has 1
+    # whether the next member is the tuple nearest to the centroid of the class so far, not to the expiring
+    # tuple
     grow: bool
-    by_subject: bool
+    by_subject: bool  # whether tuples carry a subject; several tuples may have the same
 
 
 class Buffer(NamedTuple):
-    """What waits, and the distribution of the sensitive values that were read.
+    """The waiting tuples, and the distribution of the sensitive values that were read."""
 
-    The two are handed to compiled functions apart: a call copies all arrays of what it takes.
-    """
+    # Compiled functions take the two separately: a call copies all arrays of its arguments.
 
     waiting: Waiting
     seen: Seen
@@ -88,38 +64,11 @@ def open_buffer(
     attributes: int, k: int, *, delay: int, order_weight: float = 0.0, grow: bool = False,
     by_subject: bool = False, asked: Sequence[AttributeLimit] = (), window: int = 0,
 ) -> Buffer:  # fmt: skip
-    """Return an empty buffer.
-
-    Parameters
-    ----------
-    attributes : int
-        Quasi-identifiers d, at least 0; without any, all tuples are equal.
-    k : int
-        Tuples of a class, at least 1.
-    delay : int
-        How many tuples may come after one before it leaves, at least k - 1.
-    order_weight : float, default 0
-        Weight of the place in the stream, finite and at least 0; see `Buffer`.
-    grow : bool, default False
-        See `Buffer`.
-    by_subject : bool, default False
-        Whether `push` gets the subject of every tuple; if not, each is of a subject of its own.
-    asked : sequence of AttributeLimit, optional
-        What a class must keep of each sensitive attribute; then `push` gets their values.
-    window : int, default 0
-        A class is compared with the last so many tuples that were read, at least delay + 1; 0 is all.
-
-    Returns
-    -------
-    Buffer
-        Of less than (d + S + 4) (delay + 1) numbers, and those of `Seen`: all that is kept between two calls
-        of `push`.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
-    """
+    """Return an empty buffer; ValueError if a number is out of range."""
+    # d = `attributes` >= 0 (without any, all tuples are equal), k >= 1, delay >= k - 1, `order_weight` finite
+    # and >= 0. `asked` has the requirements on each sensitive attribute. A class is compared with the last
+    # `window` tuples read, at least delay + 1; 0 means all. All that is kept between two calls of `push` are
+    # fewer than (d + S + 4) (delay + 1) numbers, and those of `Seen`.
     if attributes < 0:
         raise ValueError(f"attributes must be at least 0, not {attributes}")
     if k < 1:
@@ -147,23 +96,12 @@ def open_buffer(
 
 
 def held(buffer: Buffer) -> NDArray[np.int64]:
-    """Return the places in the stream of the tuples in a buffer, ascending.
-
-    Parameters
-    ----------
-    buffer : Buffer
-        Is not changed.
-
-    Returns
-    -------
-    ndarray of shape (h,), int64
-        At most `delay` of them between two calls of `push`.
-    """
+    """Return the places in the stream of the held tuples, ascending; between calls of `push` <= `delay`."""
     return np.sort(buffer.waiting.positions[: buffer.counts[TUPLES_HELD]])
 
 
 def limit_of(waiting: Waiting) -> float:
-    """Return the largest coordinate whose squared distances, times the size of a class, are finite."""
+    """Return the largest coordinate for which squared distances times the class size stay finite."""
     if len(waiting.codes):
         return COORDINATE_MAX / (waiting.delay + 1)
     return COORDINATE_MAX / (waiting.k if waiting.grow else 1)
@@ -183,14 +121,14 @@ def hold(waiting: Waiting, point: NDArray[np.float64], subject: int) -> None:
 
 @inner
 def put_codes(waiting: Waiting, codes: NDArray[np.int64], i: int) -> None:
-    """Give the tuple that was held last its sensitive values, column i of codes. O(S)."""
+    """Write the sensitive values of the tuple that was held last, column i of codes. O(S)."""
     for s in range(len(codes)):
         waiting.codes[s, waiting.counts[TUPLES_HELD] - 1] = codes[s, i]
 
 
 @inner
 def remove(waiting: Waiting, slot: int) -> None:
-    """Take a tuple out of the buffer: it changes places with the last one held. O(d + S)."""
+    """Take a tuple out of the buffer; it changes places with the last held tuple. O(d + S)."""
     mask = len(waiting.slots) - 1
     waiting.counts[TUPLES_HELD] -= 1
     last = waiting.counts[TUPLES_HELD]
@@ -210,7 +148,7 @@ def remove(waiting: Waiting, slot: int) -> None:
 
 @inner
 def put_back(waiting: Waiting, count: int) -> None:
-    """Let the last tuples that were taken out be held again."""
+    """Let the last `count` tuples that were taken out be held again."""
     first = waiting.counts[TUPLES_HELD]
     for slot in range(first, first + count):
         waiting.slots[waiting.positions[slot] & (len(waiting.slots) - 1)] = slot

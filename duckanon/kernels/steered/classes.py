@@ -1,8 +1,8 @@
-"""With which others a tuple leaves a buffer: those most like it, of different subjects.
+"""The class in which a tuple leaves a buffer: the tuple and those most like it, of different subjects.
 
-Every distance is a sum in the order of the columns, the place in the stream last. Tuples times the size of a
-class are compared with its sum, and not tuples with its centroid: a division would round, and equal distances
-of whole numbers are to be found equal.
+Every distance is a sum in the order of the columns, with the place in the stream last. A tuple times the size
+of the class is compared with the sum of the class, instead of the tuple with the centroid. A division would
+round, and equal distances of whole numbers have to be found equal.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CHUNK_SLOTS = 64
 
 
 class Forming(NamedTuple):
-    """The class that is being formed, and the tuples that are to join it next."""
+    """The class that is being formed, and the tuples that join it next."""
 
     members: NDArray[np.int64]  # (k,), or (delay + 1,) if a class may be larger: positions
     subjects: NDArray[np.int64]  # of the same shape
@@ -83,10 +83,9 @@ def _among(number: int, numbers: NDArray[np.int64], count: int) -> bool:
 
 @compiled
 def form(waiting: Waiting, seen: Seen, forming: Forming, expiring: int) -> int:
-    """Take a class of different subjects out of the buffer, the expiring tuple and k - 1 others or more.
-
-    There are enough. Return how many tuples it has, 0 where none keeps t and l: then all are held as before.
-    """
+    """Take the expiring tuple and k - 1 others or more, of different subjects, out of the buffer."""
+    # The buffer holds enough subjects. Return the number of tuples of the class; 0 if no class keeps t and l,
+    # and then all tuples are held as before.
     for j in range(len(forming.sums)):
         forming.sums[j] = 0.0
     forming.places[0] = 0
@@ -109,7 +108,8 @@ def form(waiting: Waiting, seen: Seen, forming: Forming, expiring: int) -> int:
 
 @compiled
 def _grown(waiting: Waiting, seen: Seen, forming: Forming, size: int) -> int:
-    """Let a class grow until it keeps t and l; return its size, 0 if none helps and all are held again."""
+    """Let a class grow until it keeps t and l; return its size, or 0 if no tuple helps."""
+    # In that case all its tuples are held again.
     codes, tuples = waiting.codes, waiting.counts[TUPLES_READ]
     for slot in range(waiting.counts[TUPLES_HELD], waiting.counts[TUPLES_HELD] + size):
         enter(seen, codes, slot)
@@ -131,10 +131,8 @@ def _grown(waiting: Waiting, seen: Seen, forming: Forming, size: int) -> int:
 
 @compiled
 def _helper(waiting: Waiting, seen: Seen, forming: Forming, size: int) -> tuple[int, int, float]:
-    """Return which tuple of another subject helps a class most, by its position, and what is missing then.
-
-    Of those that help as much it is the nearest to the centroid, and of these the first. O(held (d + S)).
-    """
+    """Return the position of the tuple of another subject that helps most, and what is missing with it."""
+    # Among tuples that help as much: the nearest to the centroid, then the earliest. O(held (d + S)).
     found, fewer, less, nearest = NO_RECORD, 0, 0.0, 0.0
     for first in range(0, waiting.counts[TUPLES_HELD], CHUNK_SLOTS):
         count = min(CHUNK_SLOTS, waiting.counts[TUPLES_HELD] - first)
@@ -152,7 +150,7 @@ def _helper(waiting: Waiting, seen: Seen, forming: Forming, size: int) -> tuple[
 
 @inner
 def _join(waiting: Waiting, forming: Forming, place: int) -> None:
-    """Move a member of the class, given by its position, out of the waiting. O(d)."""
+    """Move a tuple, given by its position, from the buffer to the class. O(d)."""
     position = forming.members[place]
     slot = waiting.slots[position & (len(waiting.slots) - 1)]
     for j in range(len(forming.sums)):
@@ -164,7 +162,7 @@ def _join(waiting: Waiting, forming: Forming, place: int) -> None:
 
 @inner
 def _find(waiting: Waiting, forming: Forming, size: int) -> None:
-    """Write the next members, those nearest to the centroid of the `size` there are, of other subjects."""
+    """Write the next members: the tuples of other subjects nearest to the centroid of the `size` members."""
     distances, nearest, measured = forming.distances, forming.nearest, forming.measured
     for i in range(len(nearest)):
         distances[i], nearest[i] = np.inf, NO_RECORD
@@ -182,7 +180,8 @@ def _find(waiting: Waiting, forming: Forming, size: int) -> None:
 
 @inner
 def _insert(forming: Forming, place: int, distance: float, position: int) -> None:
-    """Put a tuple among the nearest, by distance and then position, for that in a place if it is worse."""
+    """Insert a tuple into the nearest, by distance, then position, if the one at `place` is worse."""
+    # The tuple at `place` leaves the nearest.
     distances, nearest = forming.distances, forming.nearest
     if (
         place < 0
@@ -201,15 +200,14 @@ def _insert(forming: Forming, place: int, distance: float, position: int) -> Non
 
 @inner
 def _measure(waiting: Waiting, forming: Forming, size: int, first: int, count: int) -> None:
-    """Write squared distances from the centroid of the class, times the square of its size; a chunk at most.
-
-    Places are counted from the expiring tuple: however long the stream is, their differences are exact.
-    """
+    """Write squared distances of a chunk of tuples from the centroid of the class, times its squared size."""
+    # Places are counted from the expiring tuple, so that their differences are exact in a stream of any
+    # length.
     measured, positions = forming.measured[:count], waiting.positions[first : first + count]
     for i in range(count):
         measured[i] = 0.0
     for j in range(len(forming.sums)):
-        # Parts of arrays, for an index that might be negative keeps the loop from being vectorised.
+        # Slices: an index that might be negative would keep the loop from being vectorised.
         column, total = waiting.columns[j, first : first + count], forming.sums[j]
         for i in range(count):
             difference = size * column[i] - total
@@ -223,10 +221,8 @@ def _measure(waiting: Waiting, forming: Forming, size: int, first: int, count: i
 
 @inner
 def _place(waiting: Waiting, forming: Forming, size: int, subject: int) -> int:
-    """Return which of the nearest a tuple may replace: the one of its subject, or else the last.
-
-    It is -1, for none, if the class has the subject.
-    """
+    """Return which of the nearest a tuple may replace: the one of its subject, otherwise the last."""
+    # -1, for none, if the class has the subject already.
     if _among(subject, forming.subjects, size):
         return -1
     mask = len(waiting.slots) - 1

@@ -1,11 +1,11 @@
-"""A class of a stream keeps l values, and t to the tuples that were read, or grows until it does.
+"""A class of a stream keeps l values and t to the tuples that were read, or grows until it does.
 
 The paper leaves t-closeness of streams open (section VII). Here a class leaves if its EMD from the
-distribution of the values that were read so far is at most t. If not, it takes the held tuple that helps
-most, and so on, as long as each step helps: first the values that are missing for l count, then the EMD that
-is above t. Of tuples that help as much, such as those after which nothing is above t, it takes the nearest.
+distribution of the values read so far is at most t. Otherwise it takes the held tuple that helps most, and
+repeats this as long as each step helps. Values missing for l come first, then the EMD above t. Among tuples
+that help as much, for example all those after which nothing is above t, the class takes the nearest.
 
-Comparisons with t are those of fractions, exact; how far above it an EMD is, is rounded.
+Comparisons with t are comparisons of fractions, and exact. The excess of an EMD over t is rounded.
 """
 
 from __future__ import annotations
@@ -20,15 +20,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LEAST_EXCESS = 1e-300
-"""Least excess: what is above t is never 0."""
+"""Least excess of an EMD above t, so that it is never rounded to 0."""
 
 
 @inner
 def at_most(numerator: int, denominator: int, top: int, bottom: int) -> bool:
-    """Tell whether numerator / denominator <= top / bottom; all are at least 0, the lower ones above it.
-
-    Quotients are compared, and then the turned fractions of the rests: no product that could overflow.
-    """
+    """Tell whether numerator / denominator <= top / bottom; all are >= 0, both denominators > 0."""
+    # Quotients are compared first, then the inverted fractions of the remainders. So no product can overflow.
     while True:
         whole, other = numerator // denominator, top // bottom
         if whole != other:
@@ -41,7 +39,7 @@ def at_most(numerator: int, denominator: int, top: int, bottom: int) -> bool:
 
 @inner
 def missing(seen: Seen) -> int:
-    """Return how many values the class lacks for l, of all attributes."""
+    """Return how many values the class lacks for l, summed over the attributes."""
     lacking = 0
     for s in range(len(seen.ordered)):
         lacking += max(0, seen.l[s] - seen.different[s])
@@ -50,10 +48,8 @@ def missing(seen: Seen) -> int:
 
 @inner
 def excess(seen: Seen, size: int, tuples: int) -> float:
-    """Return by how much the EMD of the class of so many is above t, the sum of all attributes; 0 if none is.
-
-    So many tuples were read. O(S M).
-    """
+    """Return by how much the EMD of the class of `size` exceeds t, summed over the attributes. O(S M)."""
+    # 0 if no EMD exceeds t. `tuples` were read.
     number, above = number_of(seen, tuples), 0.0
     for s in range(len(seen.ordered)):
         if seen.t[s, 1] > 0:
@@ -65,7 +61,7 @@ def excess(seen: Seen, size: int, tuples: int) -> float:
 
 @inner
 def look_ahead(seen: Seen, size: int, tuples: int) -> None:
-    """Write `excess` of each attribute for the class with one more member, by its value. O(S M)."""
+    """Write for each value the `excess` of each attribute if the class had one more member of it. O(S M)."""
     number = number_of(seen, tuples)
     for s in range(len(seen.ordered)):
         if seen.t[s, 1] > 0:
@@ -80,7 +76,7 @@ def look_ahead(seen: Seen, size: int, tuples: int) -> None:
 
 @inner
 def _steps(seen: Seen, s: int) -> int:
-    """Return what EMD is divided by: the steps of an ordered domain, 2 of an equal one."""
+    """Return the divisor of the EMD: the steps of an ordered domain, 2 for equal distance."""
     if not seen.ordered[s]:
         return 2
     values = 0
@@ -91,7 +87,7 @@ def _steps(seen: Seen, s: int) -> int:
 
 @inner
 def _above(total: int, whole: int, top: int, bottom: int) -> float:
-    """Return total / whole - top / bottom where it is above 0, else 0."""
+    """Return total / whole - top / bottom if it is above 0, else 0."""
     if at_most(total, whole, top, bottom):
         return 0.0
     return max(float(total) / float(whole) - float(top) / float(bottom), LEAST_EXCESS)
@@ -99,7 +95,7 @@ def _above(total: int, whole: int, top: int, bottom: int) -> float:
 
 @inner
 def _ordered(seen: Seen, s: int, size: int, number: int) -> int:
-    """Return the sum over the domain of |number C - size R|, members and tuples up to each value."""
+    """Return the sum over the domain of |number C - size R|: C members, R tuples read up to each value."""
     counts, members = seen.counts[s], seen.members[s]
     inside, below, total = 0, 0, 0
     for v in range(len(counts)):
@@ -111,7 +107,7 @@ def _ordered(seen: Seen, s: int, size: int, number: int) -> int:
 
 @inner
 def _equal(seen: Seen, s: int, size: int, number: int) -> int:
-    """Return the sum over the domain of |number c - size r|, members and tuples with each value."""
+    """Return the sum over the domain of |number c - size r|: c members, r tuples read with each value."""
     counts, members = seen.counts[s], seen.members[s]
     total = 0
     for v in range(len(counts)):
@@ -122,7 +118,7 @@ def _equal(seen: Seen, s: int, size: int, number: int) -> int:
 @inner
 def _ahead_ordered(seen: Seen, s: int, size: int, number: int) -> int:
     """Return `_ordered` with one more member of the first value; write the change for each other value."""
-    # One more member of value v is counted from v on: the terms below v stand without it, the others with it.
+    # One more member of value v counts from v on: the terms below v stay without it, the others include it.
     counts, members, changes = seen.counts[s], seen.members[s], seen.changes
     inside, below, total, change = 0, 0, 0, 0
     for v in range(len(counts)):
@@ -137,7 +133,7 @@ def _ahead_ordered(seen: Seen, s: int, size: int, number: int) -> int:
 
 @inner
 def _ahead_equal(seen: Seen, s: int, size: int, number: int) -> int:
-    """Return `_equal` of the members as they are, for the size; write what one more of each value changes."""
+    """Return `_equal` of the members for the given size; write the change by one more of each value."""
     counts, members = seen.counts[s], seen.members[s]
     total = 0
     for v in range(len(counts)):
@@ -149,7 +145,7 @@ def _ahead_equal(seen: Seen, s: int, size: int, number: int) -> int:
 
 @inner
 def ahead(seen: Seen, codes: NDArray[np.int64], slot: int) -> tuple[int, float]:
-    """Return `missing` and `excess` of the class with the tuple in a slot; `look_ahead` was called. O(S)."""
+    """Return `missing` and `excess` of the class plus the tuple in a slot, after `look_ahead`. O(S)."""
     lacking, above = 0, 0.0
     for s in range(len(seen.ordered)):
         code = codes[s, slot]

@@ -1,7 +1,7 @@
 """The sensitive values of a stream: of the tuples that wait, and how often each was read so far.
 
-Values are codes, numbered in their order. A value that nobody has read, or that has left the window, has a
-count of 0 and is none of the domain: codes may be given before their tuples are read.
+Values are codes, numbered in their order. A value that was never read, or has left the window, has a count of
+0 and is not part of the domain. So codes may be given before their tuples are read.
 """
 
 from __future__ import annotations
@@ -23,62 +23,34 @@ T_DENOMINATOR = 10**12
 
 
 class AttributeLimit(NamedTuple):
-    """What a class must keep of a sensitive attribute.
+    """What a class must keep of a sensitive attribute."""
 
-    Attributes
-    ----------
-    ordered : bool
-        Whether the ground distance is that of ranks; if not, two values are equal or not.
-    t : Fraction or None
-        Largest EMD of the class from the tuples that were read, with a denominator of `T_DENOMINATOR` at
-        most.
-    l : int
-        Least number of different values, at least 1.
-    """
-
-    ordered: bool
+    ordered: bool  # whether the ground distance is that of ranks; otherwise two values are equal or not
+    # largest EMD of the class from the tuples read; its denominator is at most `T_DENOMINATOR`
     t: Fraction | None = None
+    # least number of different values, at least 1
     l: int = 1  # noqa: E741 - l-diversity has this name everywhere
 
 
 class Seen(NamedTuple):
-    """Sensitive values of S attributes, of M different ones at most.
+    """Sensitive values of S attributes, with at most M different values each."""
 
-    Attributes
-    ----------
-    counts : ndarray of shape (S, M), int64
-        How often each value was read, of the last W tuples where there is a window.
-    members : ndarray of shape (S, M), int64
-        How often the class that is being formed has it.
-    excess : ndarray of shape (S, M), float64
-        For `closeness`: by how much EMD is above t if one more member has it.
-    changes : ndarray of shape (M,), int64
-        For `closeness`.
-    recent : ndarray of shape (S, W), int64
-        Values of the last W tuples, by their position modulo W; W is 0 where all count.
-    different : ndarray of shape (S,), int64
-        How many values the class that is being formed has.
-    ordered : ndarray of shape (S,), bool
-        See `AttributeLimit`.
-    t : ndarray of shape (S, 2), int64
-        Numerator and denominator; both 0 where nothing is asked.
-    l : ndarray of shape (S,), int64
-        See `AttributeLimit`.
-    """
-
+    # (S, M), how often each value was read, in the last W tuples if there is a window
     counts: NDArray[np.int64]
-    members: NDArray[np.int64]
-    excess: NDArray[np.float64]
-    changes: NDArray[np.int64]
+    members: NDArray[np.int64]  # (S, M), how often the class that is being formed has the value
+    excess: NDArray[np.float64]  # (S, M), for `closeness`: the EMD above t if one more member has the value
+    changes: NDArray[np.int64]  # (M,), for `closeness`
+    # (S, W), values of the last W tuples, by their position modulo W; W is 0 if all count
     recent: NDArray[np.int64]
-    different: NDArray[np.int64]
-    ordered: NDArray[np.bool_]
-    t: NDArray[np.int64]
+    different: NDArray[np.int64]  # (S,), number of values in the class that is being formed
+    ordered: NDArray[np.bool_]  # (S,), see `AttributeLimit`
+    t: NDArray[np.int64]  # (S, 2), numerator and denominator; both 0 if t is not required
+    # (S,), see `AttributeLimit`
     l: NDArray[np.int64]  # noqa: E741 - l-diversity has this name everywhere
 
 
 def seen_of(asked: Sequence[AttributeLimit], window: int) -> Seen:
-    """Return that no tuple was read, with no value known; ValueError where t or l is out of range."""
+    """Return the state before any tuple and any value; ValueError if t or l is out of range."""
     for one in asked:
         if one.l < 1:
             raise ValueError(f"l must be at least 1, not {one.l}")
@@ -100,10 +72,8 @@ def seen_of(asked: Sequence[AttributeLimit], window: int) -> Seen:
 
 
 def renumbered(seen: Seen, places: Sequence[NDArray[np.int64]], sizes: Sequence[int]) -> Seen:
-    """Return the same where values have other codes: of each attribute the new code by the old one.
-
-    A code of -1 is forgotten, which may be only where its count is 0. O(S (M + W)).
-    """
+    """Return the same with new codes of values: `places` has each attribute's new code by the old one."""
+    # O(S (M + W)). A code of -1 drops the value, whose count must be 0.
     count, most = len(places), max(sizes, default=0)
     counts = np.zeros((count, most), np.int64)
     for s, new in enumerate(places):
@@ -116,17 +86,17 @@ def renumbered(seen: Seen, places: Sequence[NDArray[np.int64]], sizes: Sequence[
 
 
 def recoded(codes: NDArray[np.int64], places: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return new codes by the old ones, an attribute a row."""
+    """Return the new codes, given by the old ones; an attribute a row."""
     found = codes.copy()
     for s, new in enumerate(places):
-        if len(new):  # where nobody was read there are codes of none
+        if len(new):  # before the first tuple, no codes exist
             found[s] = new[codes[s]]
     return found
 
 
 @inner
 def read(seen: Seen, position: int, codes: NDArray[np.int64], i: int) -> None:
-    """Count the tuple at a position in the stream, the values of which are column i of codes. O(S)."""
+    """Count the tuple at a position in the stream; its values are column i of codes. O(S)."""
     window = seen.recent.shape[1]
     for s in range(len(seen.ordered)):
         code = codes[s, i]
@@ -140,7 +110,7 @@ def read(seen: Seen, position: int, codes: NDArray[np.int64], i: int) -> None:
 
 @inner
 def number_of(seen: Seen, tuples: int) -> int:
-    """Return how many of the tuples that were read count."""
+    """Return how many of the tuples read count."""
     window = seen.recent.shape[1]
     return int(min(tuples, window) if window > 0 else tuples)
 
@@ -156,7 +126,7 @@ def enter(seen: Seen, codes: NDArray[np.int64], slot: int) -> None:
 
 @inner
 def forget(seen: Seen, codes: NDArray[np.int64], first: int, count: int) -> None:
-    """Forget the members of the class, the tuples in some slots. O(count S)."""
+    """Remove the members of the class, the tuples in some slots, from the counts. O(count S)."""
     for s in range(len(seen.ordered)):
         seen.different[s] = 0
         for slot in range(first, first + count):

@@ -1,10 +1,15 @@
 """Microaggregation of a stream: tuples wait in a buffer, and leave in classes of k within their delay.
 
-A tuple is read into the buffer. If the one that came `delay` places before it is still there, it expires: it
-leaves in a class with k - 1 others, all of different subjects, or is dropped where the buffer does not hold
-so many. Where t or l is asked of sensitive values, a class that does not keep them grows, or its expiring
-tuple is dropped. What is done to a tuple depends on those before it alone, not on how the input is cut into
-batches.
+A tuple is read into the buffer. If the tuple that came `delay` places before is still there, that tuple
+expires. It leaves in a class with k - 1 others, all of different subjects, or is dropped if the buffer does
+not hold k subjects. If t or l is required, a class that does not keep it grows; if that fails, the expiring
+tuple is dropped. What happens to a tuple depends only on the tuples before it, not on how the input is cut
+into batches. Deterministic: among equal distances the tuple that came first is taken.
+
+A class costs a scan of the held tuples, O(delay d), and with `grow` k - 1 scans. O(delay k) is added if
+tuples come in an unlucky order, or one is dropped because too few subjects are held. With requirements on S
+attributes of at most M values, O(S M + delay (d + S)) is added for each tuple beyond k. Memory is O((m +
+delay) d) for m new tuples.
 
 Source: Domingo-Ferrer and Soria-Comas, "Steered Microaggregation", IEEE ICDM Workshops, 2017, section V,
 Algorithms 2 and 3 and Note 1.
@@ -52,48 +57,25 @@ __all__ = [
 ]
 
 SUM_LIMIT = 2**62
-"""Sums of counts that are compared are less."""
+"""Sums of counts that are compared are below this."""
 
 
 class StreamOutput(NamedTuple):
-    """What has left a buffer.
+    """What has left a buffer."""
 
-    Attributes
-    ----------
-    positions : ndarray of shape (r,), int64
-        Places in the stream of the tuples put out, in the order of output: class by class, ascending in each.
-    classes : ndarray of shape (r,), int64
-        Class of each. Numbers count on from call to call; each has k tuples, or more for t and l.
-    dropped : ndarray of shape (q,), int64
-        Places in the stream of the tuples dropped, ascending.
-    apart : ndarray of shape (q,), bool
-        Whether k subjects were held, but no class of them that keeps t and l.
-    """
-
+    # (r,), places in the stream, in the order of output: class after class, ascending in each
     positions: NDArray[np.int64]
+    # (r,), class of each; numbers count on from call to call; k tuples each, or more for t and l
     classes: NDArray[np.int64]
-    dropped: NDArray[np.int64]
-    apart: NDArray[np.bool_]
+    dropped: NDArray[np.int64]  # (q,), places in the stream of the dropped tuples, ascending
+    apart: NDArray[np.bool_]  # (q,), whether k subjects were held, but no class of them keeps t and l
 
 
 def renumber(buffer: Buffer, places: Sequence[NDArray[np.int64]], sizes: Sequence[int]) -> Buffer:
-    """Return a buffer whose sensitive values have other codes, for values that come between those known.
-
-    Parameters
-    ----------
-    buffer : Buffer
-        Is not to be used any more.
-    places : sequence of ndarray of shape (M_s,), int64
-        For each attribute the new code by the old one, ascending; -1 of a value that is forgotten, for it is
-        not among the tuples that count.
-    sizes : sequence of int
-        How many values each attribute has by then.
-
-    Returns
-    -------
-    Buffer
-        With all else as it was. O(S (M + delay + window)).
-    """
+    """Return the buffer with new codes of sensitive values, which make room for values between known ones."""
+    # The old buffer must not be used any more. `places` has for each attribute the new code by the old one,
+    # ascending, -1 for a value that is dropped because no tuple that counts has it. `sizes` are the numbers
+    # of values then. O(S (M + delay + window)).
     waiting = buffer.waiting._replace(codes=recoded(buffer.waiting.codes, places))
     return Buffer(waiting, renumbered(buffer.seen, places, sizes))
 
@@ -101,37 +83,11 @@ def renumber(buffer: Buffer, places: Sequence[NDArray[np.int64]], sizes: Sequenc
 def push(
     buffer: Buffer, points: ArrayLike, subjects: ArrayLike | None = None, codes: ArrayLike | None = None
 ) -> StreamOutput:
-    """Read tuples into a buffer, and return what leaves it while they come.
-
-    Parameters
-    ----------
-    buffer : Buffer
-        Is changed.
-    points : array_like of shape (m, d)
-        Quasi-identifiers of the next m tuples of the stream, 0 or more: finite numbers on the scale on which
-        distances are to be taken, up to 1e150 (with `grow` divided by k, with `asked` by delay + 1).
-    subjects : array_like of shape (m,), optional
-        Whole number of the subject of each; given if and only if the buffer was opened `by_subject`.
-    codes : array_like of shape (S, m), int64, optional
-        Sensitive values, as they were numbered by `renumber`; given if and only if something is `asked`.
-
-    Returns
-    -------
-    StreamOutput
-        The same, one call after the other, however the stream is cut into batches.
-
-    Raises
-    ------
-    ValueError
-        If the shapes do not fit or a number is out of range; the buffer is then as before.
-
-    Notes
-    -----
-    A class costs a scan of what is held, O(delay d), with `grow` k - 1 of them; where tuples come in an
-    unlucky order, or one is dropped because too few subjects are held, O(delay k) more. With `asked`
-    O(S M + delay (d + S)) more for each tuple that a class takes beyond k, M different values at most.
-    O((m + delay) d) memory. Deterministic: equal distances go to the tuple that came first.
-    """
+    """Read tuples (m, d), m >= 0, into a buffer, which changes; return what leaves meanwhile."""
+    # Points are finite, on the scale on which distances are taken, at most 1e150 (with `grow` divided by k,
+    # with `asked` by delay + 1). Subjects (m,) are whole numbers, given if and only if the buffer was opened
+    # `by_subject`. Codes (S, m), as numbered by `renumber`, are given if and only if something is `asked`.
+    # ValueError leaves the buffer unchanged.
     matrix = _checked(buffer, points)
     count = len(matrix)
     if buffer.waiting.by_subject != (subjects is not None):
@@ -145,30 +101,16 @@ def push(
 
 
 def finish(buffer: Buffer) -> StreamOutput:
-    """Let the oldest tuple expire again and again while a class can be formed, and return what leaves.
-
-    Parameters
-    ----------
-    buffer : Buffer
-        Is changed. What stays in it is of fewer than k subjects: see `held`.
-
-    Returns
-    -------
-    StreamOutput
-        Dropped is only what finds no class that keeps t and l.
-
-    Notes
-    -----
-    As for `push`. The paper does not have it: at the end of a stream its Algorithm 2 leaves in the buffer
-    what is there.
-    """
+    """Let the oldest tuple expire while a class can be formed; return what leaves."""
+    # Only tuples without a class that keeps t and l are dropped. Fewer than k subjects stay, see `held`. Not
+    # in the paper: its Algorithm 2 leaves in the buffer what is there at the end of a stream.
     room = _room(int(buffer.counts[TUPLES_HELD]))
     out, lost = _empty(buffer.waiting, buffer.seen, forming_of(buffer.waiting), room)
     return _cut(room, out, lost)
 
 
 def _checked(buffer: Buffer, points: ArrayLike) -> NDArray[np.float64]:
-    """Return the points, or a copy if they are read-only: for such numba would compile all once more."""
+    """Return the points, copied if read-only: numba would compile everything again for such arrays."""
     matrix = np.require(points, np.float64, ["C", "W"])
     if matrix.ndim != 2 or matrix.shape[1] != len(buffer.waiting.columns):
         columns = f"{len(buffer.waiting.columns)} columns"
@@ -182,7 +124,7 @@ def _checked(buffer: Buffer, points: ArrayLike) -> NDArray[np.float64]:
 
 
 def _whole(subjects: ArrayLike, count: int) -> NDArray[np.int64]:
-    """Return a copy of the subjects of so many tuples."""
+    """Return a copy of the subjects of `count` tuples."""
     numbers = np.asarray(subjects)
     if numbers.shape != (count,):
         raise ValueError(f"subjects must hold one a tuple, of shape ({count},), not {numbers.shape}")
@@ -192,7 +134,7 @@ def _whole(subjects: ArrayLike, count: int) -> NDArray[np.int64]:
 
 
 def _coded(buffer: Buffer, codes: ArrayLike | None, count: int) -> NDArray[np.int64]:
-    """Return the codes of the sensitive values of so many tuples."""
+    """Return the codes of the sensitive values of `count` tuples."""
     attributes, values = buffer.seen.counts.shape
     if (codes is not None) != (attributes > 0):
         raise ValueError("codes must be given if something is asked of sensitive values, and only then")
@@ -229,7 +171,7 @@ def _read(
     waiting: Waiting, seen: Seen, forming: Forming, points: NDArray[np.float64], subjects: NDArray[np.int64],
     codes: NDArray[np.int64], room: StreamOutput,
 ) -> tuple[int, int]:  # fmt: skip
-    """Read tuples one by one; return how many are put out and dropped."""
+    """Read tuples one by one; return how many are put out and how many are dropped."""
     mask, out, lost = len(waiting.slots) - 1, 0, 0
     for i in range(len(points)):
         hold(waiting, points[i], subjects[i])
@@ -249,7 +191,7 @@ def _read(
 
 @compiled
 def _empty(waiting: Waiting, seen: Seen, forming: Forming, room: StreamOutput) -> tuple[int, int]:
-    """Form classes around the oldest tuple while there are enough; return how many leave and are dropped."""
+    """Form classes around the oldest tuple while enough are held; return how many leave and are dropped."""
     mask, out, lost = len(waiting.slots) - 1, 0, 0
     end = waiting.counts[TUPLES_READ]
     for oldest in range(end - waiting.delay, end):
@@ -266,7 +208,7 @@ def _empty(waiting: Waiting, seen: Seen, forming: Forming, room: StreamOutput) -
 
 @compiled
 def _put(waiting: Waiting, forming: Forming, size: int, room: StreamOutput, out: int) -> int:
-    """Write the members of a class that was formed; return how many tuples are put out by then."""
+    """Write the members of a class that was formed; return how many tuples are put out so far."""
     for j in range(size):
         room.positions[out + j] = forming.members[j]
         room.classes[out + j] = waiting.counts[CLASSES_FORMED] - 1
@@ -275,7 +217,7 @@ def _put(waiting: Waiting, forming: Forming, size: int, room: StreamOutput, out:
 
 @compiled
 def _drop(waiting: Waiting, position: int, apart: bool, room: StreamOutput, lost: int) -> int:
-    """Drop a tuple; return how many are dropped by then."""
+    """Drop a tuple; return how many are dropped so far."""
     remove(waiting, waiting.slots[position & (len(waiting.slots) - 1)])
     room.dropped[lost], room.apart[lost] = position, apart
     return lost + 1

@@ -291,6 +291,7 @@ def test_a_stage_that_fails_in_a_transaction_shows_its_own_error(
     assert con.execute("SELECT count(*) FROM elsewhere.kept").fetchall() == [(0,)]
 
 
+@pytest.mark.slow
 def test_half_of_a_release_cannot_be_committed_in_a_transaction_of_the_user(
     con: duckanon.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -174,6 +174,7 @@ def test_every_first_partition_of_auto_is_a_method_that_verify_knows(
     assert verify(tmp_path / "v.duckdb") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
 def test_a_release_that_begins_with_anatomize_is_verified(tmp_path: Path) -> None:
     """No charge has more than 1/4 of a class: five charges, which go with the ages."""

@@ -74,6 +74,7 @@ def relations(con: duckanon.Connection) -> list[tuple[Any, ...]]:
     """).fetchall()
 
 
+@pytest.mark.slow
 def test_rows_are_as_promised(cells: list[dict[str, Any]]) -> None:
     """k and t of the series by hand; sizes and classes by their definition."""
     assert list(cells[0]) == FRONTIER.names

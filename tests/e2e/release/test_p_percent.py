@@ -89,6 +89,7 @@ def released(seed: int, *, t: bool, subject: bool, method: str) -> tuple[list[tu
             raise
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(200, 16), deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),

@@ -81,7 +81,7 @@ def released(con: duckanon.Connection, case: Case) -> list[dict[str, object]] | 
 
 
 @settings(
-    max_examples=examples(150, 20),
+    max_examples=examples(150, 10),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @example(case=ZEROS)

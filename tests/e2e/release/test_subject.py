@@ -203,6 +203,7 @@ def test_the_command_line_counts_subjects(con: duckanon.Connection, tmp_path: Pa
         duckanon.audit(con, f"'{tmp_path / 'out.csv'}'", policy)
 
 
+@pytest.mark.slow
 def test_suppression_and_labels_keep_subjects(con: duckanon.Connection) -> None:
     """Records that go take their subjects along: what is left has three in each class."""
     con.execute("CREATE TABLE tree AS SELECT 'z' || i AS leaf, 'z' AS root FROM range(4) r(i)")

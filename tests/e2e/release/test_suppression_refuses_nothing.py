@@ -57,6 +57,7 @@ def refused(con: duckanon.Connection, rows: list[tuple[Any, ...]], options: str)
 NUMBERS = st.one_of(st.none(), st.integers(-3, 3), st.sampled_from([-532, -365, 40, 700]))
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(120, 15), deadline=None)
 @given(
     rows=st.lists(st.tuples(st.integers(1, 6), NUMBERS, st.integers(0, 3)), min_size=3, max_size=12),

@@ -135,6 +135,7 @@ def estimates(number: float, classes: list[list[float]], top: list[float]) -> di
     return {name: formula() for name, formula in formulas.items()}
 
 
+@pytest.mark.slow
 def test_nobody_computes_the_first_contributor_from_all_figures_together(tmp_path: Path) -> None:
     """Over lognormal tables, by every formula from every number; and that these formulas do succeed with what
     earlier versions told: the per cent that is reached, and the loss."""

@@ -57,6 +57,7 @@ def audit_of(con: duckdb.DuckDBPyConnection, sensitive: list[str], kind: str) ->
     return audit_relation(con, "t", policy, name="t")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["distinct", "recursive"])
 def test_many_sensitive_columns_are_audited_as_each_alone(kind: str) -> None:
     with duckdb.connect() as con:
@@ -127,6 +128,7 @@ def test_no_statement_of_a_release_counts_the_values_of_all_columns(caplog: pyte
     assert "'less'" not in said
 
 
+@pytest.mark.slow
 def test_formulas_are_found_in_every_column(tmp_path: Path) -> None:
     """By hand: a text in the last of many columns, and the name of a column of numbers."""
     columns = 450

@@ -113,6 +113,7 @@ def test_a_mean_that_moved_alone_is_told(exports: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_ten_more_in_classes_of_their_own_say_nothing_of_fewer(exports: Path) -> None:
     assert broken(exports, "first.duckdb", "ten.duckdb") == (0, {})
     code, found = broken(exports, "first.duckdb", "ten.duckdb", "-k", "11")
@@ -183,6 +184,7 @@ def test_files_without_metadata_do_not_say_whether_the_view_has_a_subject(export
     assert "or make the newer one by REFRESH ANONYMIZED VIEW ... WITH (mode = 'append')" in out
 
 
+@pytest.mark.slow
 def test_k_of_subjects_is_no_number_of_records(tmp_path: Path) -> None:
     """One person with six records came to class a: six are no fewer than k = 4, and one is."""
     with duckanon.connect() as con:
@@ -214,6 +216,7 @@ def test_k_of_subjects_is_no_number_of_records(tmp_path: Path) -> None:
     assert (found["records_difference", None], found["values_added", "ill"]) == (6, 6)
 
 
+@pytest.mark.slow
 def test_a_changed_insensitive_value_is_told(tmp_path: Path) -> None:
     """One of twelve beds is another one. Each class has one ward, and nobody asks for two."""
     with duckanon.connect() as con:
@@ -238,6 +241,7 @@ def test_a_changed_insensitive_value_is_told(tmp_path: Path) -> None:
     assert asked == ["ill"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("newer", ["first", "more", "changed"])
 def test_a_database_and_a_csv_of_the_same_view_are_compared(exports: Path, newer: str) -> None:
     """An age is INTEGER in one and BIGINT in the other; what they say is what two databases say."""
@@ -318,6 +322,7 @@ def test_the_stricter_k_of_two_counts(exports: Path, tmp_path: Path) -> None:
     assert "is not judged, since files do not tell who is where" in json.loads(out)["warnings"][-1]
 
 
+@pytest.mark.slow
 def test_a_release_by_swap_is_compared_by_its_class(tmp_path: Path) -> None:
     """The same data twice pass; one more is one age, one place and one value more."""
     with duckanon.connect() as con:

@@ -252,6 +252,7 @@ def test_a_naive_series_of_refreshes_is_told_each_time(subject: str) -> None:
             assert warned(con, REFRESH) != []
 
 
+@pytest.mark.slow
 def test_one_person_a_time_is_refused_each_time() -> None:
     """Fifty refreshes: the first of five persons is what nothing can be said about, and classes differ still."""
     with persons() as con:
@@ -343,6 +344,7 @@ def test_who_moves_in_one_class_is_not_hidden_by_others(subject: str, change: st
         assert rows(con, "FROM v") == before
 
 
+@pytest.mark.slow
 def test_a_strict_refresh_that_passes_tells_of_k_in_every_class_or_of_nobody() -> None:
     """Groups of equal persons keep their class; who comes, leaves and changes is known, group by group, from the draw."""
     passed = 0
@@ -388,6 +390,7 @@ def test_another_column_beside_does_not_hide_who_changed() -> None:
         assert "whether values changed is not known, for it released other columns" in text
 
 
+@pytest.mark.slow
 def test_two_views_of_the_same_files_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However the files are named; other files are not compared; a query that names none may read any."""
     monkeypatch.chdir(tmp_path)

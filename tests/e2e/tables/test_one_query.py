@@ -131,6 +131,7 @@ def test_nothing_but_one_query_runs(door: str, tmp_path: Path) -> None:
             assert len(str(refused.value).splitlines()) <= 2 or isinstance(refused.value, duckdb.Error), query
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::duckanon.errors.DuckanonWarning")
 @pytest.mark.parametrize("door", DOORS)
 def test_one_query_of_any_form_runs(door: str) -> None:

@@ -104,6 +104,7 @@ def test_a_nearly_unique_insensitive_column_is_warned_of() -> None:
     assert any("'id'" in warning for warning in release.report.warnings)
 
 
+@pytest.mark.slow
 def test_a_collapse_is_loud_and_names_a_t_that_would_avoid_it() -> None:
     """By hand: the sensitive value follows the quasi-identifier, so t = 0.001 leaves one class."""
     table = pa.table({"a": list(range(400)), "s": list(range(400))})

@@ -372,6 +372,7 @@ def test_rows_are_compared_in_their_order_whatever_the_settings(tmp_path: Path) 
         assert con.execute("SELECT current_setting('preserve_insertion_order')").fetchall() == [(False,)]
 
 
+@pytest.mark.slow
 def test_audits_at_a_time_leave_the_settings_of_the_user(tmp_path: Path) -> None:
     """The setting is that of the database: who restores it must not undo, nor keep, what another one needs."""
     scene(tmp_path, "INTEGER")

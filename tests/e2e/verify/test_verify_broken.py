@@ -83,6 +83,7 @@ def test_a_format_that_is_unknown(originals: Path) -> None:
 ALL_NULL = {"columns": {"tree"}, "thresholds": {"l_diversity", "c"}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one_of", some([4, 1], one_of=2))
 @pytest.mark.parametrize("table", METADATA)
 def test_a_value_that_is_gone_is_a_difference_or_an_error(

@@ -228,6 +228,7 @@ def test_a_log_beside_a_file_is_a_difference(
     )
 
 
+@pytest.mark.slow
 def test_what_was_deleted_from_a_file_and_still_lies_in_it_is_noted(
     originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

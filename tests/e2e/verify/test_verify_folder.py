@@ -297,6 +297,7 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     yield from below or [path]
 
 
+@pytest.mark.slow
 def test_no_value_of_the_evidence_can_be_another(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Those that the records do not tell may, which a note says."""
     evidence = (folder / "_duckanon.json").read_text()

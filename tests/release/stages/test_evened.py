@@ -97,6 +97,7 @@ def full_domain_finds(rows: list[tuple[int, int]], most: int, asked: dict[str, A
     return False
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(150, 15), deadline=None)
 @given(
     rows=st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0, 0, 0, 1, 2, 3])), min_size=3, max_size=10),

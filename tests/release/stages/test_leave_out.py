@@ -83,6 +83,7 @@ def drawn(seed: int) -> tuple[pa.Table, dict[str, Any]]:
     return pa.table(columns), asked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tile", [None, 64])
 @pytest.mark.parametrize("seed", slowly(range(12)))
 def test_no_more_is_lost_than_without_or_by_mondrian(

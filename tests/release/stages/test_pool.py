@@ -119,6 +119,7 @@ def test_the_search_has_the_time_that_it_needs(monkeypatch: pytest.MonkeyPatch) 
     assert stopped == [False, True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", slowly([{}, {"l": "2"}]), ids=str)
 def test_a_higher_effort_loses_no_more(asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """From better classes a search may end with more loss: here that of 'best' finds nothing at all."""
