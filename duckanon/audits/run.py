@@ -97,7 +97,7 @@ def _with_suppressed(
     policy: AuditPolicy,
     stage: str,
 ) -> Report:
-    """Report with the number of suppressed records; without the option, a warning of records that look so."""
+    """Report with the number of suppressed records; without the option, a warning of likely ones."""
     quasi = [attribute.name for attribute in attributes if attribute.role is Role.QUASI_IDENTIFIER]
     marks = _MARKS if policy.suppressed is None else (policy.suppressed,)
     query = templates.render("audit_bind/suppressed.sql.j2", relation=relation, columns=quasi, marks=marks)

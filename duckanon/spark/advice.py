@@ -267,8 +267,7 @@ def _alone(staged: Staged, columns: Sequence[str]) -> int:
 def _dominated(made: AdvisedRelease, policy: Policy) -> Iterator[str]:
     """Warn of means that reveal an outlier to a reader who knows the usual range of the column.
 
-    The criterion is that of `sql/advice/dominated.sql.j2`, in whole numbers. Rounding makes a warning more
-    likely.
+    As `sql/advice/dominated.sql.j2`, in whole numbers. Rounding makes a warning more likely.
     """
     found = _usual(made, policy.k)
     if not found:
@@ -318,8 +317,7 @@ def _usual(made: AdvisedRelease, k: int) -> dict[Field, tuple[float, float]]:
 def _samples(labelled: DataFrame, counts: Mapping[Field, int]) -> dict[Field, NDArray[np.float64]]:
     """Numbers of each column in order; a hash samples columns with more than `USUAL_SAMPLE_NUMBERS`.
 
-    The hash includes the number of the class, because otherwise all or none of many equal records would be
-    sampled.
+    The hash includes the class number; otherwise all or none of many equal records were sampled.
     """
     if not counts:
         return {}

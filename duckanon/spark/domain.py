@@ -45,8 +45,7 @@ _PLACE_BITS = 33
 class Domain:
     """Map from values to codes 0..m-1: the code is the place in `values`.
 
-    With `ranges` it is the place of the last value that is not greater; with `rest`, values not listed are
-    hashed.
+    With `ranges` it is the place of the last value not greater; with `rest`, other values are hashed.
     """
 
     values: pa.Array  # ascending, NaN and NULL last; with `rest`, the most frequent values

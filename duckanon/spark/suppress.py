@@ -39,8 +39,7 @@ def suppress(
 ) -> tuple[DataFrame, Embedded, int]:
     """Write the released records with their classes; return them, their domains, and the count left out.
 
-    t is measured from the released table, so domains and thresholds are new. Violating classes merge within
-    tiles.
+    t is from the released table, so thresholds and domains change. Violating classes merge within tiles.
     """
     if not embedded.thresholds or policy.suppression_limit == 0:
         return labelled, embedded, 0

@@ -117,8 +117,7 @@ def _inside(
 def _quotes(data: bytes, delimiter: str, line: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Places of opening and of closing quotes of fields; a doubled quote counts as both.
 
-    Opening and closing quotes usually alternate. If a quote stands inside an unquoted field, each quote is
-    checked.
+    Opening and closing quotes usually alternate. After a quote in an unquoted field each is checked.
     """
     array = np.frombuffer(data, np.uint8)
     quotes = np.flatnonzero(array == _QUOTE)

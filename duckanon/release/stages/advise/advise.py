@@ -119,7 +119,7 @@ def _of_columns(
 
 
 def codes(quasi: Sequence[Field], names: Sequence[str], policy: Policy) -> list[str]:
-    """Numbers that are or may be codes, and whose recoding the policy does not state."""
+    """Warnings of numbers that are or may be codes, and whose recoding the policy does not state."""
     if policy.release != "table" or policy.method == "full_domain":
         return []
     return [
@@ -146,7 +146,7 @@ def coded(name: str, *, averaged: bool) -> str:
 def revealed(
     con: duckdb.DuckDBPyConnection, staged: Staged, candidate: str, classes_by: Sequence[Field]
 ) -> list[str]:
-    """Sensitive columns without a threshold that have a single value in some released classes."""
+    """Warnings of sensitive columns without a threshold that have a single value in some classes."""
     free = [field for field in staged.sensitive if field.attribute.t is None and field.attribute.l is None]
     if not free:
         return []
