@@ -141,7 +141,7 @@ spark.range(40).selectExpr("id % 4 AS a", "id % 5 AS pay").write.parquet(folder)
 policy = Policy(quasi_identifiers="a", sensitive="pay", k=2, t=0.5)
 for records in (40, 39):
     try:
-        written = files.Written(folder, records)
+        written = files.StoredRecords(folder, records)
         report = audits.audited(spark.read.parquet(folder), policy, name="made", written=written)
         print(report.measures[0].value)
     except DuckanonError as error:
