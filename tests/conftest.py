@@ -57,7 +57,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the files in the order in which workers take them: those above, then those with the most tests."""
+    """Put the files in the order in which workers take them: those above, then those with the most tests.
+
+    All cases but the first of a test that is `sampled` are slow.
+    """
+    begun: set[str] = set()
+    for item in items:
+        name = item.nodeid.partition("[")[0]
+        if item.get_closest_marker("sampled") and name in begun:
+            item.add_marker(pytest.mark.slow)
+        begun.add(name)
     if MINUTES:
         items.sort(key=lambda item: item.nodeid)
         random.Random(ORDER).shuffle(items)

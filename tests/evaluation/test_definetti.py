@@ -76,6 +76,7 @@ def test_values_dealt_anew_are_attacked_by_classes_too(tmp_path: Path) -> None:
     assert told["right"] > told["by_counts"] + 0.1
 
 
+@pytest.mark.sampled
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize(
     "form",

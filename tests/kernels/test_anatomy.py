@@ -327,6 +327,7 @@ def test_auto_tries_it_where_a_share_is_all_that_is_asked() -> None:
         first_partition(np.zeros((9, 1)), [], Recipe("anatomy", 3))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("effort", [None, "fast", "balanced"])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_it_loses_less_than_other_starts(seed: int, effort: Any) -> None:

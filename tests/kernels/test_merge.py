@@ -167,6 +167,7 @@ def slow_efficient(centroids, sizes, classes, known, t, power):
     return [sorted(alive).index(c) for c in holder]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("distance", ["ordered", "equal"])
 @pytest.mark.parametrize("seed", range(4))
 def test_efficient_is_the_search_of_all_unions(distance: str, seed: int) -> None:

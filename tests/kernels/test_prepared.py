@@ -290,6 +290,7 @@ def test_another_processor_takes_what_was_kept_and_compiles_what_was_not(tmp_pat
     assert call(CALL, tmp_path, cut_off) == everything
 
 
+@pytest.mark.sampled
 @pytest.mark.skipif(
     prepared.processor_of(prepared.system()) == "generic", reason="no x86-64, of which all models do"
 )

@@ -85,6 +85,7 @@ def test_it_is_the_slow_reference_however_the_stream_is_cut(stream: Stream, cuts
     assert as_expected(*run(stream, cuts), stream.k) == expected(stream)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("grow", [False, True])
 @pytest.mark.parametrize(
     ("k", "delay", "weight"), [(4, 30, 0.0), (10, 100, 0.03125), (3, 70, 0.25), (20, 140, 0.0)]

@@ -33,6 +33,7 @@ PUBLISHED: dict[tuple[Method, str], tuple[str, ...]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("method", "name"), PUBLISHED)
 def test_information_losses_are_the_published_ones(method: Method, name: str) -> None:
     """Source: see PUBLISHED; every printed digit."""

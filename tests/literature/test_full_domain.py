@@ -73,6 +73,7 @@ ARX = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("sensitive", "distance", "asked", "allowed", "levels", "score", "suppressed", "classes"), ARX
 )

@@ -190,6 +190,7 @@ def test_the_examples_keep_on_level_0_and_not_on_1(problem: Problem) -> None:
     assert [problem.keeps((level,)) for level in range(2)] == [True, False]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("distance", ["ordered", "equal", "hierarchical"])
 @pytest.mark.parametrize("against_released", [False, True])
 def test_nodes_are_ruled_out_by_t(distance: str, against_released: bool) -> None:

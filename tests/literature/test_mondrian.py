@@ -437,6 +437,7 @@ FROM range({n})
 ROLES: dict[str, Any] = {"quasi_identifiers": ["age", "ward", "town", "alive"], "sensitive": ["pay", "ill"]}
 
 
+@pytest.mark.sampled
 @pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
 @pytest.mark.parametrize("method", ["mondrian", "mondrian_relaxed"])
 @pytest.mark.parametrize(

@@ -63,6 +63,7 @@ def test_every_macro_is_tried() -> None:
     assert sorted(CALLS) == sorted(bindings())
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("macro", some(sorted(CALLS)))
 def test_a_filter_leaves_the_guard_where_it_is(con: duckdb.DuckDBPyConnection, macro: str) -> None:
     """Filters that nothing unknown can pass, on every column, and a count."""

@@ -47,6 +47,7 @@ def test_the_gate_holds_the_audit_that_was_reviewed() -> None:
         assert templates.read(f"audit/{audit}.sql") in gate
 
 
+@pytest.mark.slow
 def test_check_tells_a_stale_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

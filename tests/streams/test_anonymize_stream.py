@@ -53,6 +53,7 @@ def streamed(table: pa.Table, sizes: Sequence[int] = (), **options: Any) -> tupl
 # --- classes ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(120, 30), deadline=None)
 @given(st.data())
 def test_classes_are_those_of_the_paper_and_values_those_of_an_oracle(data: st.DataObject) -> None:
@@ -156,6 +157,7 @@ def test_a_class_that_leaves_in_another_order_is_reordered() -> None:
     assert (report.largest_reordering, report.mean_reordering) == (1, 1)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(60, 6), deadline=None)
 @given(st.data())
 def test_the_output_does_not_depend_on_the_batches(data: st.DataObject) -> None:

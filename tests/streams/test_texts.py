@@ -44,6 +44,7 @@ def read(chunks: Iterator[bytes]) -> list[list[Any]]:
     return [list(row.values()) for batch in csv_batches(CON, chunks, first=5) for row in batch.to_pylist()]
 
 
+@pytest.mark.slow
 @given(
     TABLE, st.sampled_from(["\n", "\r\n"]), st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
     st.lists(st.integers(0, 1000), max_size=6), st.booleans(),

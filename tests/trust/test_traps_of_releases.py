@@ -71,6 +71,7 @@ def test_trap_11_a_mean_shows_no_extreme_value_and_ranges_must_be_asked_for() ->
     assert [row["a"] for row in rows] == [10, 10, 10, 357, 357, 357]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("threads", [1, 2])
 def test_trap_12_a_class_has_one_mean_to_the_last_bit(threads: int) -> None:
     """Tenths and thirds sum up differently in another order; the audit reads what is stored."""

@@ -104,6 +104,7 @@ def test_everything_is_built_and_every_test_passes(clinic: Clinic) -> None:
     assert sum(state == "pass" for state in states.values()) == 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RELEASES)
 def test_a_release_keeps_its_policy(clinic: Clinic, name: str) -> None:
     """Judged by the oracle of the tests, not by the audits."""
@@ -116,6 +117,7 @@ def test_a_release_keeps_its_policy(clinic: Clinic, name: str) -> None:
     assert [column for (column,) in columns] == list(NAMES)
 
 
+@pytest.mark.slow
 def test_the_view_has_its_metadata_and_nothing_is_left_of_the_first_run(clinic: Clinic) -> None:
     releases = clinic.project.rows("SELECT view_name, records FROM duckanon.releases ORDER BY ALL")
     assert releases == [("hooked", 6), ("patients_anon", 120), ("promised", 6), ("span", 6)]
@@ -132,6 +134,7 @@ def test_the_view_has_its_metadata_and_nothing_is_left_of_the_first_run(clinic: 
     assert comment == [("Mean age of the class.",)]
 
 
+@pytest.mark.slow
 def test_violating_classes_are_counted_and_stored(clinic: Clinic) -> None:
     """By hand, see `BAD_MODELS`; t: the whole has charges 1, 2, 3 with 3/6, 2/6, 1/6."""
     results = clinic.broken
@@ -147,6 +150,7 @@ def test_violating_classes_are_counted_and_stored(clinic: Clinic) -> None:
     assert stored == [("k_anonymity", "3", 1, 1.0), ("k_anonymity", "1", 2, 2.0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -174,6 +178,7 @@ def test_what_is_wrong_is_an_error_and_says_what(clinic: Clinic, name: str, word
     assert "Traceback" not in message
 
 
+@pytest.mark.slow
 def test_a_failing_model_changes_nothing(clinic: Clinic) -> None:
     views = clinic.project.rows("SELECT view_name FROM duckdb_views() WHERE NOT internal ORDER BY ALL")
     assert [name for (name,) in views] == [
@@ -241,6 +246,7 @@ def test_models_of_several_threads_take_turns(clinic: Clinic) -> None:
         assert project.rows(f"FROM log_{name}") == [(1,), (6,)]
 
 
+@pytest.mark.slow
 def test_hooks_run_before_and_after_the_release(clinic: Clinic) -> None:
     assert clinic.project.rows("FROM log") == [(1,), (6,)]
 

@@ -73,6 +73,7 @@ def test_a_violation_fails_with_the_worst_classes(given: Given) -> None:
     assert "violation: distinct_l_diversity of disease is 1 in the class of 2 records with zip = 01" in text
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("options", "words"),
     [

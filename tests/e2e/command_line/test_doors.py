@@ -60,6 +60,7 @@ def test_every_type_leaves_the_view_and_both_functions_and_the_frame(
     check(con, one_of_each([kind for kind in KINDS if kind != "UNION"]), tmp_path, ["function", "table"])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("ending", FILES)
 def test_a_file_holds_every_type_that_its_format_has(
     con: duckanon.Connection, tmp_path: Path, ending: str
@@ -72,6 +73,7 @@ def test_a_file_holds_every_type_that_its_format_has(
     assert held(con.duckdb, tmp_path / f"r.{ending}")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("ending", "kind", "values", "instead"),
     some(
@@ -112,6 +114,7 @@ def test_a_format_that_lacks_a_type_says_so_and_its_advice_works(
     assert held(con.duckdb, file)
 
 
+@pytest.mark.slow
 def test_files_from_the_command_line(con: duckanon.Connection, tmp_path: Path) -> None:
     """`duckanon anonymize IN OUT`: what the three formats have in common, out of a database file."""
     kinds = [k for k in SCALARS if not any(k in REFUSED[e] for e in FILES) and k not in ("VARCHAR", "BLOB")]

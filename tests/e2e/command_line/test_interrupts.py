@@ -112,6 +112,7 @@ def interrupted(child: Child, seed: int, rounds: int) -> None:
     assert sum(report["ended"] == "KeyboardInterrupt" for report in found) >= rounds / 8
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_nothing_at_some_moments(child: Child) -> None:
     interrupted(child, seed=1, rounds=8)
 

@@ -34,6 +34,7 @@ con.sql("REFRESH ANONYMIZED VIEW v")
 """
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("stopped_at", ["_trees", "_record"])
 def test_kill_9_while_publishing(tmp_path: Path, stopped_at: str) -> None:
     file = tmp_path / "p.duckdb"

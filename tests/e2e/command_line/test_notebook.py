@@ -44,6 +44,7 @@ def kernel(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[Blocki
     manager.shutdown_kernel(now=True)
 
 
+@pytest.mark.slow
 def test_the_first_cells_run(kernel: BlockingKernelClient) -> None:
     assert importlib.util.find_spec("ipywidgets") is None, "with ipywidgets DuckDB refuses no setting"
     for cell, expected in CELLS.items():

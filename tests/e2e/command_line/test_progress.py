@@ -119,6 +119,7 @@ def test_a_terminal_without_cursor_movement_shows_nothing() -> None:
     assert "k_anonymity" in output
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("program", "query", "moment"),
     some(

@@ -128,6 +128,7 @@ def test_every_command_is_tried() -> None:
     assert CALLS.keys() == typer.main.get_command(app).commands.keys()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("command", CALLS)
 def test_no_name_acts_on_the_terminal(command: str, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     codes = set()

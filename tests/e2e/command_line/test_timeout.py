@@ -46,6 +46,7 @@ main.main(sys.argv[1:])
 """
 
 
+@pytest.mark.slow
 def test_a_timeout_while_a_release_is_printed_says_that_its_file_is_there(tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("x\n1\n1\n2\n2\n")
     words = ["anonymize", "p.csv", "out.csv", "--qi", "x", "-k", "2", "--timeout", "10"]

@@ -65,6 +65,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("kind", "name"),
     [

@@ -141,6 +141,7 @@ def test_codes_of_a_file_keep_their_zeros(con: duckanon.Connection, tmp_path: Pa
     assert labels(con.duckdb.execute("FROM codes").fetchall()) == {1: "012", 2: "02000"}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "rows",
     [
@@ -208,6 +209,7 @@ def test_labels_that_differ_in_case_are_two_under_any_collation(con: duckanon.Co
     assert labels(con.duckdb.execute("FROM w").fetchall()) == {1: "a", 2: "A"}
 
 
+@pytest.mark.slow
 def test_every_door_gives_the_same_labels(con: duckanon.Connection, tmp_path: Path) -> None:
     """View, refreshed view, table function, exports and the command line; what is exported verifies."""
     assert released(con) == BY_HAND
@@ -435,6 +437,7 @@ def ancestor(values: Sequence[Any], paths: Mapping[object, Sequence[str]]) -> st
     return next(iter(paths.values()))[-1]
 
 
+@pytest.mark.slow
 @settings(
     max_examples=examples(200, 6),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.filter_too_much],

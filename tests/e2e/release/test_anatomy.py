@@ -149,6 +149,7 @@ def test_the_report_says_what_k_and_l_are(con: duckanon.Connection) -> None:
     assert measures["recursive_l_diversity"].threshold == 1
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("ending", ["duckdb", "csv", "parquet"])
 def test_files_hold_both_tables(con: duckanon.Connection, tmp_path: Path, ending: str) -> None:
     """What is read back by DuckDB alone is the release, and an auditor with the files audits their join."""
@@ -222,6 +223,7 @@ TAMPERED = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("statement", "message"), TAMPERED.values(), ids=TAMPERED)
 def test_a_changed_file_is_found(
     con: duckanon.Connection, tmp_path: Path, statement: str, message: str, capsys: pytest.CaptureFixture[str]
@@ -343,6 +345,7 @@ def test_a_table_with_a_quoted_name_has_its_second_beside_it(
     assert command("verify", file).returncode == 0
 
 
+@pytest.mark.slow
 def test_both_views_come_and_go_together(con: duckanon.Connection) -> None:
     con.execute(CREATE)
     assert views_of(con) == ["v", "v_sensitive"]

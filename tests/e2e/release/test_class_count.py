@@ -98,6 +98,7 @@ def exported(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("statements", "difference"),
     [

@@ -13,6 +13,7 @@ from duckanon.policy.policy import Policy
 from tests.oracle_recode import class_value
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("name", "type_text", "recode", "told"),
     [

@@ -38,6 +38,7 @@ def con() -> Iterator[duckanon.Connection]:
         yield connection
 
 
+@pytest.mark.sampled
 @pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
 @pytest.mark.parametrize("digits", [-2, -1, 0, 1, 3])
 @pytest.mark.parametrize("recode", ["mean", "median"])

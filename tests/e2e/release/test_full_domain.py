@@ -149,6 +149,7 @@ ONE_GOES = Problem(
 """A value of the sensitive column is suppressed altogether."""
 
 
+@pytest.mark.slow
 @example(problem=ONE_GOES)
 @settings(
     max_examples=examples(400, 10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -415,6 +416,7 @@ def test_a_refresh_climbs_again(clinic: duckanon.Connection) -> None:
     assert clinic.duckdb.execute("SELECT zip, age FROM v").fetchall() == [("111", 30)] * 2
 
 
+@pytest.mark.slow
 def test_the_command_line_and_verify_know_it(tmp_path: Path) -> None:
     """A release as a database file is what it says; and --dry-run shows levels."""
     csv = tmp_path / "patients.csv"

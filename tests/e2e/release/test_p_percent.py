@@ -149,6 +149,7 @@ def test_the_report_says_that_it_is_kept_and_not_by_how_much(con: duckanon.Conne
     assert any("within p_percent, which was proved at release" in text for text in audited.report.warnings)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("subject", [False, True])
 def test_the_audit_of_the_owner_finds_the_same(con: duckanon.Connection, subject: bool) -> None:
     """The macro, over the released rows and the classes of the records; a smaller class would be told."""
@@ -262,6 +263,7 @@ def test_an_exported_file_says_what_was_proved(con: duckanon.Connection, tmp_pat
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("statement", "message"),
     [

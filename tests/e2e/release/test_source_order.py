@@ -125,6 +125,7 @@ def check(con: duckanon.Connection, draw: Draw, names: Sequence[str], shuffles: 
     assert len(found) == 1, names
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("names", [("number", "span"), ("anything", "pair"), ("words", "numbers")])
 def test_a_release_does_not_depend_on_the_order_of_values_that_compare_equal(
     con: duckanon.Connection, names: Sequence[str]

@@ -166,6 +166,7 @@ def test_an_exported_file_says_what_was_proved(con: duckanon.Connection, tmp_pat
     assert "that a class has 3 subjects was proved at release, not from the rows" in gate.stdout
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("statement", "message"),
     [

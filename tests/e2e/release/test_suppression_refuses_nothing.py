@@ -83,6 +83,7 @@ def test_to_allow_suppression_turns_no_success_into_a_refusal(
         assert len(rows) - left[0] <= len(rows) * tenths / 10
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("method", METHODS[:-1])
 def test_where_those_that_are_left_are_told_nothing_is_suppressed(
     con: duckanon.Connection, method: str

@@ -154,6 +154,7 @@ def test_the_report_says_what_k_is(con: duckanon.Connection) -> None:
     assert duckanon.audit(con, "v", POLICY).passed
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("ending", ["duckdb", "csv", "parquet"])
 def test_exported_files_hold_it(con: duckanon.Connection, tmp_path: Path, ending: str) -> None:
     con.execute(f"{CREATE}; EXPORT ANONYMIZED VIEW v TO '{tmp_path / f'o.{ending}'}'")

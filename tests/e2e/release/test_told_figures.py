@@ -264,6 +264,7 @@ def test_figures_of_source_and_release_have_three_digits(con: duckanon.Connectio
     assert 0 < told[0][0] == told[0][1] < 100
 
 
+@pytest.mark.slow
 def test_figures_that_the_rows_do_not_tell_are_verified_by_what_was_asked(
     con: duckanon.Connection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

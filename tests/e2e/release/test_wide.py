@@ -187,6 +187,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.skipif(sys.platform == "win32", reason="no clock interrupts there")
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_timeout_ends_what_duckdb_only_plans(endless: Path, name: str) -> None:
@@ -217,6 +218,7 @@ print("done")
 """
 
 
+@pytest.mark.sampled
 @pytest.mark.skipif(sys.platform == "win32", reason="no clock interrupts there")
 @pytest.mark.parametrize("settled", [False, True])
 def test_what_is_stuck_leaves_no_draft_and_what_is_as_good_as_done_is_done(
@@ -241,6 +243,7 @@ main.main(sys.argv[1:])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no clock interrupts there")
 def test_a_timeout_ends_the_export_of_a_release_that_is_made(endless: Path) -> None:
     """The view in memory was taken for the end of the command, and nothing stopped what followed."""

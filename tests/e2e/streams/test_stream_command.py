@@ -136,6 +136,7 @@ def test_a_file_becomes_a_file_with_its_evidence_beside_it(visits: Path, tmp_pat
     assert found["fingerprint"] == hashlib.sha256(RELEASED.encode()).hexdigest()
 
 
+@pytest.mark.slow
 def test_pipes_are_the_usual_ends_and_are_csv() -> None:
     done = piped(VISITS.encode(), *SMALL)
     assert (done.returncode, done.stdout.decode()) == (0, RELEASED)
@@ -328,6 +329,7 @@ def test_bad_input_is_an_error_that_says_where(tmp_path: Path, name: str) -> Non
     assert not out.exists() or len(out.read_text().splitlines()) == 1
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -466,6 +468,7 @@ def test_a_file_that_grows_is_followed_until_ctrl_c(
     assert b"half" not in out.read_bytes()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("how", ["cut", "replaced", "gone"])
 def test_a_followed_file_that_is_cut_or_replaced_is_an_error(
     followed: tuple[Path, Path, subprocess.Popen[bytes]], how: str
@@ -497,6 +500,7 @@ def test_ctrl_c_before_the_first_class_leaves_no_file(tmp_path: Path) -> None:
     assert not out.exists()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_leaves_whole_classes_and_says_how_many(tmp_path: Path, sent: signal.Signals) -> None:
     out = tmp_path / "o.csv"
@@ -550,6 +554,7 @@ def test_a_reader_that_stops_does_not_keep_ctrl_c_from_it(tmp_path: Path) -> Non
     assert 0 < len(out) < 100_000
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("room", [0, 5, 1000, 30_000])
 def test_a_full_disk_leaves_whole_classes(tmp_path: Path, room: int) -> None:
     """A limit of the size of files is what a full disk is to a write."""
@@ -679,6 +684,7 @@ main()
 """
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
 @pytest.mark.parametrize("nth", [1, 2, 3])
 def test_kill_9_within_a_write_leaves_whole_classes(tmp_path: Path, nth: int, form: str) -> None:

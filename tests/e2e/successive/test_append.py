@@ -287,6 +287,7 @@ def test_suppressed_records_wait_too() -> None:
         assert "64 records; of the subjects in the source 0 wait" in appended(con)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "subject",
     [
@@ -325,6 +326,7 @@ def test_a_view_that_was_not_made_for_it(change: str, words: str) -> None:
             con.sql(APPEND)
 
 
+@pytest.mark.slow
 def test_what_changed_under_it_is_an_error_and_nothing_is_published() -> None:
     """Nothing kept; rows changed by hand; another type of the subject, of a column; a column more; a NULL subject."""
     cases = [
@@ -390,6 +392,7 @@ def test_it_joins_a_transaction_and_a_full_refresh_after_it_is_compared() -> Non
             con.sql("REFRESH ANONYMIZED VIEW v")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "name", ["who", "class", "records", "what", "known", "source", "today", "duckanon class"]
 )
@@ -453,6 +456,7 @@ def test_classes_smaller_than_an_earlier_release_had_are_refused() -> None:
             con.sql(APPEND.replace("'append'", "'append', on_intersection = 'error'"))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "change",
     [

@@ -63,6 +63,7 @@ def broken(folder: Path, *arguments: str) -> tuple[int, dict[tuple[str, str | No
     return code, {(m["measure"], m["attribute"]): m["value"] for m in measures if m["passed"] is False}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("ending", ["duckdb", "csv", "parquet"])
 def test_nothing_new_says_nothing(exports: Path, ending: str) -> None:
     options = [] if ending == "duckdb" else ["--qi", "age,place", "--sensitive", "ill", "-k", "4"]
@@ -281,6 +282,7 @@ def columns(folder: Path, file: str, kind: str, values: str) -> None:
         con.execute(f"CREATE OR REPLACE TABLE t AS SELECT 1 AS q, CAST(unnest([{values}]) AS {kind}) AS s")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("what", ALIKE)
 def test_the_same_values_of_another_type_are_the_same(tmp_path: Path, what: str) -> None:
     kind, values, other, more = ALIKE[what]
@@ -397,6 +399,7 @@ WRONG = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("what", WRONG)
 def test_what_cannot_be_compared_is_an_error(exports: Path, tmp_path: Path, what: str) -> None:
     for file in exports.iterdir():

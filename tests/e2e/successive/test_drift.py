@@ -141,6 +141,7 @@ def numbers(con: duckanon.Connection) -> list[tuple[int]]:
     return con.duckdb.execute("SELECT release_id FROM duckanon.releases").fetchall()
 
 
+@pytest.mark.sampled
 @pytest.mark.filterwarnings("ignore::duckanon.errors.DuckanonWarning")
 @pytest.mark.parametrize("statement", MEETS)
 def test_a_view_keeps_the_columns_that_it_was_made_with(original: Path, statement: str) -> None:
@@ -188,6 +189,7 @@ def test_audit_and_export_do_not_look_at_the_source(original: Path, what: str, t
         assert ("sources",) not in tables
 
 
+@pytest.mark.sampled
 @pytest.mark.filterwarnings("ignore::duckanon.errors.DuckanonWarning")
 @pytest.mark.parametrize(
     "change",

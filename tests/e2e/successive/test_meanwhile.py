@@ -53,6 +53,7 @@ def _meanwhile(monkeypatch: pytest.MonkeyPatch, con: duckanon.Connection, step: 
     monkeypatch.setattr(views, step, disturbed)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("step", ["kept", "compared", "publish"])
 @pytest.mark.parametrize("script", [REFRESH, MADE_ANEW, "DROP ANONYMIZED VIEW v", APPEND])
 def test_a_refresh_does_not_take_the_place_of_what_another_connection_made(

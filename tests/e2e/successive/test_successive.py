@@ -114,6 +114,7 @@ def test_equal_records_are_shared_as_often_as_both_classes_have_them() -> None:
         assert told(text) == {"small": 1, "pairs": 1, "fewest": 2}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("came", "words"),
     [
@@ -171,6 +172,7 @@ def test_a_view_of_another_table_is_compared_with_what_it_was() -> None:
         assert told(text)["left"] == 1
 
 
+@pytest.mark.slow
 def test_the_same_rows_again_say_nothing_new() -> None:
     for subject in ("subject = id", "identifiers = id"):
         with persons() as con:
@@ -303,6 +305,7 @@ def test_two_views_that_differ_by_one_person(subject: str) -> None:
         con.sql(strict.replace("VIEW w", "VIEW x").replace("shown WHERE id <> 7", "others"))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -608,6 +611,7 @@ OF_MANY_KINDS = {
 """Values of a row i, by type; some compare equal and differ."""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", OF_MANY_KINDS)
 def test_a_value_has_one_digest_whether_it_is_looked_up_or_not(
     kind: str, monkeypatch: pytest.MonkeyPatch

@@ -146,6 +146,7 @@ def largest_distance(values: list[Any]) -> float:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", SHARES)
 def test_k_is_that_of_plain_values(share: int) -> None:
     for names, table in tables(share, seldom=1 if share > 1 else 4):
@@ -171,6 +172,7 @@ def test_twenty_records_are_not_one_class() -> None:
             assert_private(table, quasi_identifiers="q", k=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", SHARES)
 def test_frames_of_polars(share: int) -> None:
     """What polars makes of a cell, read by its own means, before and behind; types too."""
@@ -198,6 +200,7 @@ def test_frames_of_polars(share: int) -> None:
     assert seen > 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", SHARES)
 def test_frames_of_pandas_that_hold_arrow(share: int) -> None:
     """Values and types are those of the frame, or the column is refused by its name."""

@@ -193,6 +193,7 @@ SOME = slice(None, None, 7)
 """Columns in the role that costs more: a few of each part of `series`."""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("role", ["insensitive", "sensitive"])
 def test_pandas_gets_back_the_values_and_dtypes_that_it_held(role: str) -> None:
     columns = series()
@@ -275,6 +276,7 @@ QUASI: dict[str, pd.Series] = {
 TEXTS = {name for name in QUASI if "text" in name or "code" in name or name == "string"}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("rule", ["mode", "median", "set", "range"])
 def test_recoded_columns_of_pandas_hold_values_of_the_source(rule: str) -> None:
     """By hand: the first three records are a class, the others another, since `a` has weight.

@@ -117,6 +117,7 @@ def state(con: duckanon.Connection) -> tuple[object, ...]:
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("door", [*DOORS, *NAMES])
 def test_nothing_but_one_query_runs(door: str, tmp_path: Path) -> None:
     file = tmp_path / "leak"

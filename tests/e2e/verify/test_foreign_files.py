@@ -400,6 +400,7 @@ PIPES = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("what", PIPES)
 def test_no_pipe_is_waited_for(tmp_path: Path, what: str) -> None:
     """Nobody writes to it, so that whoever opens it waits for ever."""

@@ -106,6 +106,7 @@ def lies_of_parquet(kind: Kind) -> Iterator[tuple[str, dict[str, Any], str]]:
     yield "a constant", {"min": kind.parquet(3), "max": kind.parquet(3), "null_count": 0}, "stated max "
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_parquet_file_is_believed(tmp_path: Path, kind: str) -> None:
     scene(tmp_path, kind)
@@ -151,6 +152,7 @@ SKETCH = re.compile(rb"\x65\0\x01\x64\0(..)\x65\0\xe8\x07\x66\0\x01\x64", re.DOT
 """Where the statistics of a table say of how many records its sketch of different values was made."""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_database_is_believed(tmp_path: Path, kind: str) -> None:
     scene(tmp_path, kind)
@@ -400,6 +402,7 @@ def test_all_null_inside_a_struct_is_not_believed(tmp_path: Path) -> None:
     assert (code, "stated NULL throughout, found values" in err) == (2, True)
 
 
+@pytest.mark.slow
 def test_verify_is_not_led_by_what_a_file_states(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Values of an insensitive column grow by multiples of 256: the sort of a fingerprint took them for the old ones."""
     with duckdb.connect(str(tmp_path / "home.duckdb")) as con:
@@ -553,6 +556,7 @@ def _by_duckdb(con: duckdb.DuckDBPyConnection, table: pa.Table, copy: str) -> No
     con.execute(copy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("each", [4, pytest.param(1, marks=pytest.mark.long)])
 def test_no_honest_file_is_refused(tmp_path: Path, each: int) -> None:
     """Some four hundred files of pyarrow, polars and DuckDB, of every type; make test tries a fourth of the types."""

@@ -118,6 +118,7 @@ def test_a_limit_that_allows_to_suppress_everything_still_releases() -> None:
     assert max(class_emds(released, ["a"], "s", distance="ordered")) <= 0.1
 
 
+@pytest.mark.slow
 def test_an_interrupt_leaves_nothing_behind() -> None:
     with duckanon.connect() as con:
         con.execute("CREATE TABLE p AS SELECT i * 7919 % 60000 AS a, i % 50 AS s FROM range(20000) r(i)")
@@ -147,6 +148,7 @@ def test_a_view_that_was_dropped_by_hand_is_not_shown_and_can_be_forgotten() -> 
         assert k_anonymity(rows(con, "FROM v"), QI) >= 3
 
 
+@pytest.mark.slow
 def test_a_prepared_call_never_shows_the_rows_of_another() -> None:
     with duckdb.connect() as con:
         con.execute(

@@ -29,6 +29,7 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return with_evidence(tmp_path_factory.mktemp("evidence"))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("name", "releases", "audits"), [("home", 2, [3, 1]), ("file", 1, [4])])
 def test_what_nobody_touched_is_verified(
     originals: Path, capsys: pytest.CaptureFixture[str], name: str, releases: int, audits: list[int]
@@ -295,6 +296,7 @@ def test_words_are_those_that_are_written_and_the_rest_is_bound_by_the_chain(
         bound.rollback()
 
 
+@pytest.mark.slow
 def test_the_text_names_every_difference(
     originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -315,6 +317,7 @@ def test_the_text_names_every_difference(
     )
 
 
+@pytest.mark.slow
 def test_a_fingerprint_that_was_kept_elsewhere(originals: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It is the same in the home database and in the file, and a forger who rewrites all cannot keep it."""
     _, file = verified(originals / "file.duckdb", capsys)
@@ -381,6 +384,7 @@ SELECT * REPLACE ('00000000deadbeef' AS audit_id, {}) FROM duckanon.audits WHERE
 """
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("name", "statement", "words"),
     [

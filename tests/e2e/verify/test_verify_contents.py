@@ -266,6 +266,7 @@ HIDING = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["home", "file"])
 def test_verify_asks_duckdb_and_not_the_functions_of_the_database(
     originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str

@@ -50,6 +50,7 @@ def test_what_nobody_touched_is_verified(folder: Path, tmp_path: Path) -> None:
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before, "nothing is written"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "name", ["it's", 'a "b"', "data[1]", "wh*t?", "year=2024", "_hidden", ".hidden", "a.duckdb:t", "ü b"]
 )
@@ -263,6 +264,7 @@ TAMPERED: dict[str, tuple[Callable[[Path], object], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("what", TAMPERED)
 def test_who_changes_it_is_found_out(folder: Path, capsys: pytest.CaptureFixture[str], what: str) -> None:
     tamper, message = TAMPERED[what]

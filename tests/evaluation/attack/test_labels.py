@@ -59,6 +59,7 @@ def below_label(label: str | None, tree: dict[str, list[str]]) -> list[str | Non
     return [*leaves, None] if label == "*" else leaves
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(6))
 def test_a_label_is_as_the_list_of_the_values_below_it(
     fresh_db: duckdb.DuckDBPyConnection, seed: int
@@ -101,6 +102,7 @@ def test_a_full_domain_policy_brings_its_hierarchies_without_recode(
     assert 0 < found.attacks[1].linked.value <= 1 / 3
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [

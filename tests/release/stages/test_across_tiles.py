@@ -34,6 +34,7 @@ POLICIES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
 @pytest.mark.parametrize("how", POLICIES)
 def test_a_repair_across_tiles_keeps_the_policy(how: str, monkeypatch: pytest.MonkeyPatch) -> None:

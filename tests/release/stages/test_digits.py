@@ -49,6 +49,7 @@ def found_by_duckdb(values: Sequence[object], type_text: str) -> Field:
             return with_digits(con, staged)[0]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("type_text", ["DOUBLE", "FLOAT"])
 @pytest.mark.parametrize("kind", DRAWS)
 def test_digits_of_random_columns_are_those_of_the_oracle(kind: str, type_text: str) -> None:

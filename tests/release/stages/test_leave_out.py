@@ -99,6 +99,7 @@ def test_no_more_is_lost_than_without_or_by_mondrian(
     assert ours <= released(rows, **asked, suppression_limit=limit, method="mondrian")[0] * (1 + 1e-4)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("records", "coordinates", "tried"), [(300, 300, True), (299, 300, False), (300, 299, False)]
 )
@@ -120,6 +121,7 @@ def test_mondrian_is_tried_on_what_memory_holds(
     assert ("mondrian" in methods) == tried
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(4))
 def test_nor_without_refinement(seed: int) -> None:
     rows, asked = drawn(100 + seed)

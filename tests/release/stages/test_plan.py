@@ -39,6 +39,7 @@ def released(monkeypatch: pytest.MonkeyPatch, options: str, *, anew: bool) -> tu
     return rows, plans[-1]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("options", "handed_on"),
     [
