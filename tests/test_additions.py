@@ -133,7 +133,7 @@ def test_a_new_format_is_an_entry_and_what_writes_it(copy: Path) -> None:
         text="from pyarrow import feather\n\n",
     )
     inserted(export, before="FORMATS: ", text=FORMAT)
-    inserted(export, before='}\n"""By the ending', text='    ".arrow": _to_arrow,\n')
+    inserted(export, before='}\n"""By ending', text='    ".arrow": _to_arrow,\n')
     written, refused = answers(
         copy, "EXPORT ANONYMIZED VIEW v TO 'v.arrow'", "EXPORT ANONYMIZED VIEW v TO 'v.txt'"
     )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 AUDITS = templates.folder() / "audit"
-OWN = sorted((AUDITS / "spark").glob("*.sql"))
+OWN = sorted((AUDITS / "fast" / "spark").glob("*.sql"))
 CUT = re.compile(r"^cut AS \(.*\),$", re.MULTILINE)
 BLOCKS = re.compile(r"// 200 \+ 1 AS width")
 VALUES = {
@@ -62,7 +62,7 @@ def rows(con: duckdb.DuckDBPyConnection, text: str, cuts: Sequence[Any] | None =
 
 def definition(path: Path) -> str:
     """Give the definition of an audit, which reads as the paper and is as slow."""
-    return (AUDITS / "definition" / path.name).read_text(encoding="utf-8")
+    return (AUDITS / path.name).read_text(encoding="utf-8")
 
 
 def random_table(data: st.DataObject, kind: str) -> list[tuple[int, Any]]:
