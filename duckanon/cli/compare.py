@@ -14,7 +14,7 @@ from duckanon.cli.codes import PASSED
 from duckanon.cli.flags import read_text
 from duckanon.cli.options import DocumentOptions, Table, check_output, deliver, documenting
 from duckanon.errors import SourceError
-from duckanon.evaluation.workload.compare import compared, read_queries
+from duckanon.evaluation.workload import compared, read_queries
 
 
 @documenting

@@ -22,10 +22,10 @@ from duckanon.cli.options import (
     documenting,
 )
 from duckanon.errors import PolicyError
-from duckanon.evaluation.attack.columns import has_column
-from duckanon.evaluation.attack.definetti import Definetti, definetti_attack
-from duckanon.evaluation.attack.linkage import Linkage, Sides, attacked
-from duckanon.evaluation.attack.options import SAMPLE, Attack, Interval
+from duckanon.evaluation.columns import has_column
+from duckanon.evaluation.definetti import Definetti, definetti_attack
+from duckanon.evaluation.linkage import Linkage, attacked
+from duckanon.evaluation.prepare import SAMPLE, Attack, Interval, Sides
 from duckanon.policy.policy import hierarchy_names
 from duckanon.release.tables import SECOND_ENDING
 

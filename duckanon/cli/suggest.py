@@ -14,7 +14,7 @@ from duckanon.cli.options import DocumentOptions, check_output, deliver, documen
 from duckanon.cli.output import complain
 from duckanon.database import paths, templates
 from duckanon.errors import DuckanonError, SourceError
-from duckanon.suggestion.find import query_of, suggest_query
+from duckanon.suggestion import query_of, suggest_query
 from duckanon.suggestion.model import advice_of, printable
 
 if TYPE_CHECKING:

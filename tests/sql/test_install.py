@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from duckanon.audits import macros
-from duckanon.audits.listing import listed
+from duckanon.audits.headers import listed
 from duckanon.database import templates
 from tests.examples import slowly
 from tests.sql.gates import runs_in_1_2_2

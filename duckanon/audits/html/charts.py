@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from markupsafe import Markup
 
-from duckanon.audits.html.numbers import number, short, threshold
-from duckanon.audits.html.spread import edge_label
+from duckanon.audits.html.copies import edge_label
+from duckanon.audits.legible import number, short, threshold
 from duckanon.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from duckanon.audits.html.classes import Histogram
-    from duckanon.audits.html.spread import Spread
+    from duckanon.audits.html.copies import Spread
 
 _COLOURS = {
     "ink": "#1b1f24",

@@ -20,17 +20,16 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 from markupsafe import Markup, escape
 
-from duckanon.audits import headers, unaudited
+from duckanon.audits import headers
 from duckanon.audits.evidence import evidence_of
 from duckanon.audits.html import sections, verdict
 from duckanon.audits.html.charts import frontier_chart, required
 from duckanon.audits.html.classes import distances, risk, sizes
 from duckanon.audits.html.comparison import changed, correlations, effect, matching
-from duckanon.audits.html.copies import STAGE, copied, released_columns, revealed, uniqueness
-from duckanon.audits.html.numbers import clean, counted, legible_lines, number, percent, threshold
+from duckanon.audits.html.copies import STAGE, copied, released_columns, revealed, summary, uniqueness
 from duckanon.audits.html.sections import effects
-from duckanon.audits.html.spread import summary
-from duckanon.audits.run import audit_columns, audit_sql, roles_of
+from duckanon.audits.legible import clean, counted, legible, number, percent, threshold
+from duckanon.audits.run import audit_columns, audit_sql, roles_of, unaudited, warning_of
 from duckanon.database import engine, templates
 from duckanon.database.fingerprint import fingerprint
 from duckanon.database.paths import split
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
     from duckanon.audits.html.classes import Sizes
     from duckanon.audits.html.copies import CopiedColumn, Copies
     from duckanon.audits.report import Measure, Report
-    from duckanon.audits.unaudited import Roles
+    from duckanon.audits.run import Roles
     from duckanon.policy.bind import Attribute
     from duckanon.policy.policy import AuditPolicy
 
@@ -122,7 +121,7 @@ def html_report(
     policy = policy.audited() if isinstance(policy, Policy) else policy
     columns = columns_of(con, relation, STAGE)
     attributes = bind.bind_audit(policy, columns)
-    beyond = set(unaudited.unaudited([name for name, _ in columns], attributes))
+    beyond = set(unaudited([name for name, _ in columns], attributes))
     others = [column for column in columns if column[0] in beyond]
     with copied(con, relation, attributes, others, original=original) as copies:
         paths = _trees(copies, attributes, relation, trees)
@@ -167,9 +166,7 @@ def _privacy(
     released = released_columns(copies, attributes, others, roles)
     alone = uniqueness(copies, class_sizes.records)
     uniform = {column.place: revealed(copies, column) for column in copies.sensitive}
-    beside = unaudited.warning_of(
-        alone.unaudited, len(released), class_sizes.records, alone.alone_unaudited, roles
-    )
+    beside = warning_of(alone.unaudited, len(released), class_sizes.records, alone.alone_unaudited, roles)
     distinct = {one.column.place: summary(copies.con, one.column).distinct for one in released}
     return {
         **verdict.verdicts(report, [text for text in report.warnings if text != beside]),
@@ -312,7 +309,8 @@ def _environment() -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     environment.filters.update(number=number, counted=counted, percent=percent, threshold=threshold)
-    environment.filters.update(clean=clean, legible=legible_lines, breakable=breakable)
+    environment.filters.update(clean=clean, breakable=breakable)
+    environment.filters["legible"] = lambda text: "\n".join(map(legible, text.split("\n")))
     return environment
 
 

@@ -28,11 +28,9 @@ from duckanon.release import foreign, metadata
 from duckanon.release.audit import trees_of
 from duckanon.release.metadata import SCHEMA, Published
 from duckanon.release.tables import parts_of, read
-from duckanon.release.verify.chain import checked
 from duckanon.release.verify.contents import held
-from duckanon.release.verify.measured import differing
-from duckanon.release.verify.outcome import Verification, Verified, missing
-from duckanon.release.verify.record import STAGE, misworded, of_the_source, read_releases
+from duckanon.release.verify.outcome import Verification, Verified, differing, missing
+from duckanon.release.verify.record import STAGE, checked, misworded, of_the_source, read_releases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
