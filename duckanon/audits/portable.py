@@ -133,9 +133,6 @@ _REWRITES: Mapping[Engine, tuple[Callable[[exp.Expr], exp.Expr], ...]] = {
 }
 
 
-FEW_VALUES = "audit/fast/few_values/t_closeness_ordered.sql"
-"""The text of ordered distances that counts values first."""
-
 _OF_THE_TABLE = ("domain", "total")
 """CTEs of the texts of t-closeness that count values in the whole table."""
 
@@ -165,8 +162,8 @@ def part_sql(
 
 def _against(domain: str, distance: str) -> str:
     """Text of t-closeness with the whole table given by a relation (value, records)."""
-    name = f"t_closeness_{distance}"
-    _, text = split(templates.read(FEW_VALUES if distance == "ordered" else audit_file(name)))
+    # On Spark the text of ordered distances counts values first, so that the counts can be replaced.
+    _, text = split(templates.read(audit_file(f"t_closeness_{distance}", "spark")))
     query = sqlglot.parse_one(text, read="duckdb")
     assert isinstance(query, exp.Select)
     for cte in query.ctes:

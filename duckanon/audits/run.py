@@ -257,7 +257,6 @@ class AuditColumn:
     l_kind: str = "distinct"  # or entropy, recursive
     c: Decimal | None = None
     tree: str | None = None  # relation (value, level, node) as SQL text, for hierarchical distance
-    few_values: bool = False  # whether to count values first (ordered distance); same rows
 
 
 def audit_columns(

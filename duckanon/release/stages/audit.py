@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from duckanon import progress
@@ -23,22 +22,15 @@ if TYPE_CHECKING:
 
     from duckanon.audits.report import Report
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.embed.embed import Embedded
     from duckanon.release.stages.partition.plan import Plan
     from duckanon.release.stages.recode.recode import Recoded
-    from duckanon.release.stages.stage import Field, Staged
-
-
-REPEATED_VALUE_RECORDS = 4
-"""Mean records of a value from which an audit counts values first. With one record each, that takes a fifth
-more time."""
+    from duckanon.release.stages.stage import Staged
 
 
 @progress.step("audit")
 def audit(
     con: duckdb.DuckDBPyConnection,
     staged: Staged,
-    embedded: Embedded,
     recoded: Recoded,
     plan: Plan,
     policy: Policy,
@@ -53,8 +45,6 @@ def audit(
         if field.attribute.distance == "hierarchical"
     }
     asked = audit_columns([field.attribute for field in staged.sensitive], policy.audited(), trees)
-    few = [field.name for field in staged.sensitive if _few_values(field, staged, embedded)]
-    asked = [replace(column, few_values=column.name in few) for column in asked]
     relation = named("temp", recoded.table)
     quasi = [field.name for field in class_fields(staged, policy)]
     report = audit_sql(con, relation, quasi, asked, k=policy.k, name="the candidate")
@@ -71,12 +61,6 @@ def audit(
     known = proved({measure.measure for measure in enough})
     text = "; ".join([plan.text, *report_notes(policy), *known, *extremes(policy)])
     return report.extended((*extra, *enough), warnings=warnings, plan=text)
-
-
-def _few_values(field: Field, staged: Staged, embedded: Embedded) -> bool:
-    """Whether values of ordered distance repeat so often that counting them first saves work."""
-    many = len(embedded.counts[field.column])
-    return field.attribute.distance == "ordered" and REPEATED_VALUE_RECORDS * many <= staged.size
 
 
 def _subjects(con: duckdb.DuckDBPyConnection, staged: Staged, report: Report, policy: Policy) -> Measure:
