@@ -130,9 +130,7 @@ def _add_macros(con: duckdb.DuckDBPyConnection, names: Collection[str]) -> None:
     # Loading sqlglot, which writes these macros, takes a quarter of the start of a command.
     from duckanon.audits import macros as auditsql
 
-    for (name, _), statement in zip(
-        auditsql.macro_names(), auditsql.macro_statements(temporary=True), strict=True
-    ):
+    for name, statement in zip(auditsql.bindings(), auditsql.macro_statements(temporary=True), strict=True):
         if name in names:
             engine.run(con, statement, "register")
 
@@ -211,7 +209,7 @@ def _macros() -> list[tuple[str, bool]]:
     from duckanon.audits import macros as auditsql
 
     own = (*TABLE_FUNCTIONS, *hierarchies.macro_names())
-    return [*((name, True) for name in own), *auditsql.macro_names()]
+    return [(name, True) for name in (*own, *auditsql.bindings())]
 
 
 LEFT_OUT = "(left out)"

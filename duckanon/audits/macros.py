@@ -66,11 +66,6 @@ def bindings() -> dict[str, str]:
     return {name: places[name][1] for name in sorted(places, key=lambda name: (places[name][0], name))}
 
 
-def macro_names() -> list[tuple[str, bool]]:
-    """Names of the audit macros, and whether each is a table macro (all are)."""
-    return [(name, True) for name in bindings()]
-
-
 def macro_statement(name: str, *, temporary: bool) -> str:
     """Statement for one audit macro, from the present files; it reads no other macro."""
     return _made(name, bindings()[name], temporary, _given(None))

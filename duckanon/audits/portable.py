@@ -167,11 +167,8 @@ def _against(domain: str, distance: str) -> str:
     query = sqlglot.parse_one(text, read="duckdb")
     assert isinstance(query, exp.Select)
     for cte in query.ctes:
-        if cte.alias in _OF_THE_TABLE and not _reads(cte, "domain"):
+        of_domain = any(table.name == "domain" for table in cte.this.find_all(exp.Table))
+        if cte.alias in _OF_THE_TABLE and not of_domain:
             given = templates.render(f"audit_bind/{cte.alias}.sql.j2", domain=domain)
             cte.set("this", sqlglot.parse_one(given, read="duckdb"))
     return query.sql(dialect="duckdb", pretty=True)
-
-
-def _reads(cte: exp.CTE, name: str) -> bool:
-    return any(table.name == name for table in cte.this.find_all(exp.Table))

@@ -169,7 +169,10 @@ def query_error(query: Query, original: Result, release: Result) -> QueryError:
     if not original.rows and not release.rows:
         raise SourceError(f"{query.title} gives no row on either table: there is nothing to compare")
     keys, values = _parts(query, original, release)
-    groups, left = ({_key(row, keys): row for row in result.rows} for result in (original, release))
+    groups, left = (
+        {tuple(_comparable(row[at]) for at in keys): row for row in result.rows}
+        for result in (original, release)
+    )
     for result, rows in ((original, groups), (release, left)):
         if len(rows) < len(result.rows):
             by = ", ".join(names[at] for at in keys) or "no column"
@@ -234,12 +237,8 @@ def _comparable_type(type_text: str) -> str:
     return "TIMESTAMP" if kind == "timestamp" and type_text not in ZONED else type_text
 
 
-def _key(row: tuple[Any, ...], keys: list[int]) -> tuple[Any, ...]:
-    """Return the values of the keys such that NULL equals NULL, and NaN equals NaN."""
-    return tuple(_comparable(row[at]) for at in keys)
-
-
 def _comparable(value: Any) -> Any:
+    """Return the value of a key such that NULL equals NULL, and NaN equals NaN."""
     if isinstance(value, float) and value != value:
         return "NaN", float
     return repr(value) if isinstance(value, dict | list) else value

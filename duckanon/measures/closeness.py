@@ -65,7 +65,8 @@ def emd(
     [0.375, 0.1875]
     """
     table = _table(labels, sensitive, population)
-    return _emd(table, reference(table.counts, distance, paths))
+    order, offsets = members(table.labels)
+    return emd_per_class(reference(table.counts, distance, paths), table.codes[order], offsets)
 
 
 def maximum_emd(
@@ -169,12 +170,6 @@ def _table(labels: ArrayLike, sensitive: ArrayLike, population: ArrayLike | None
         value = values[int(np.argmax(missing))]
         raise ValueError(f"the sensitive value {value} does not occur in the population")
     return _CodedTable(classes, codes[len(whole) :], counts)
-
-
-def _emd(table: _CodedTable, known: Reference) -> NDArray[np.float64]:
-    """Return the EMD of each class from a reference."""
-    order, offsets = members(table.labels)
-    return emd_per_class(known, table.codes[order], offsets)
 
 
 LARGEST_SUM = 2**63

@@ -96,7 +96,10 @@ def suggest_query(
     # file `database`.
     text = engine.one_query(con, query).strip()
     with temporary(con) as workspace:
-        columns = _columns(con, text, name)
+        of_query = columns_of(con, subquery(text), f"suggest for {name}")
+        columns = tuple(
+            SourceColumn(*column, f"c{number}") for number, column in enumerate(of_query, start=1)
+        )
         records, sample, size, sampled = _stage(con, workspace, text, columns, name)
         facts = profile(con, records, sample, columns)
         proposed, warnings = column_suggestions(con, records, facts)
@@ -120,11 +123,6 @@ def suggest_query(
         statement=statement,
         database=database,
     )
-
-
-def _columns(con: duckdb.DuckDBPyConnection, query: str, name: str) -> tuple[SourceColumn, ...]:
-    columns = columns_of(con, subquery(query), f"suggest for {name}")
-    return tuple(SourceColumn(*column, f"c{number}") for number, column in enumerate(columns, start=1))
 
 
 def _stage(

@@ -192,7 +192,8 @@ def released_columns(
     copies: Copies, attributes: Sequence[Attribute], others: Sequence[tuple[str, str]], roles: Roles
 ) -> list[Released]:
     """All released columns: quasi-identifiers, sensitive columns, then all others; one query a column."""
-    audited = zip((*copies.quasi, *copies.sensitive), _in_order(attributes), strict=True)
+    in_order = sorted(attributes, key=lambda one: one.role is not Role.QUASI_IDENTIFIER)
+    audited = zip((*copies.quasi, *copies.sensitive), in_order, strict=True)
     return [
         *(Released(column, one.role, one, one.type, _alone(copies, [column])) for column, one in audited),
         *(
@@ -200,10 +201,6 @@ def released_columns(
             for column, (_, kind) in zip(copies.others, others, strict=True)
         ),
     ]
-
-
-def _in_order(attributes: Sequence[Attribute]) -> list[Attribute]:
-    return sorted(attributes, key=lambda one: one.role is not Role.QUASI_IDENTIFIER)
 
 
 def uniqueness(copies: Copies, records: int) -> Uniqueness:

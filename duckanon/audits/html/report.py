@@ -5,8 +5,6 @@ The page also has what another person needs to check it: versions, hashes, and t
 
 from __future__ import annotations
 
-import hashlib
-import math
 import platform
 import re
 from collections.abc import Mapping
@@ -21,6 +19,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from duckanon.audits import headers
+from duckanon.audits.changes import same_value
 from duckanon.audits.evidence import evidence_of
 from duckanon.audits.html import sections, verdict
 from duckanon.audits.html.charts import frontier_chart, required
@@ -31,7 +30,7 @@ from duckanon.audits.html.sections import effects
 from duckanon.audits.legible import clean, counted, legible, number, percent, threshold
 from duckanon.audits.run import audit_columns, audit_sql, roles_of, unaudited, warning_of
 from duckanon.database import engine, templates
-from duckanon.database.fingerprint import fingerprint
+from duckanon.database.fingerprint import digest, fingerprint
 from duckanon.database.paths import split
 from duckanon.database.quoting import ident, one_file
 from duckanon.database.relations import columns_of, named
@@ -49,12 +48,10 @@ if TYPE_CHECKING:
 
     from duckanon.audits.html.classes import Sizes
     from duckanon.audits.html.copies import CopiedColumn, Copies
-    from duckanon.audits.report import Measure, Report
+    from duckanon.audits.report import Report
     from duckanon.audits.run import Roles
     from duckanon.policy.bind import Attribute
     from duckanon.policy.policy import AuditPolicy
-
-_VALUE_TOLERANCE = 1e-9
 
 
 def html_report(
@@ -145,7 +142,8 @@ def html_report(
         policy_text=made.policy,
         plan=report.plan,
         frontier_chart=None if frontier is None else frontier_chart(frontier),
-        hashes=[*hashes, install_hash()],
+        # The page's statements read this file.
+        hashes=[*hashes, ("sql/install.sql", digest(templates.read("install.sql")))],
         versions=versions(con),
         audits=audits(),
         stock_sql=stock_sql(report.name, policy, attributes, [name for name, _ in others]),
@@ -193,7 +191,9 @@ def _utility(copies: Copies, policy: AuditPolicy, *, original: bool) -> dict[str
     measured = [] if match is None else [effect(copies, match, column, k=k) for column in copies.columns]
     return {
         **sections.utility(changes, correlations(copies), original=original),
-        "missing": _missing(copies),
+        "missing": [
+            clean(one.name) for one in copies.columns if copies.before and one.place not in copies.before
+        ],
         "effect": None if match is None else effects(match, measured, k=k),
     }
 
@@ -242,22 +242,11 @@ def _agree(
                 f"{STAGE}: {measure.measure} was judged {judged}, but the policy says {measure.threshold}: "
                 "give the policy of the audit"
             )
-        if not _same(before, measure):
+        if not all(map(same_value, before.row()[3:], measure.row()[3:])):
             raise SourceError(
                 f"{STAGE}: the report of {report.name!r} is not about these rows, or they "
                 "changed since: audit again"
             )
-
-
-def _same(one: Measure, other: Measure) -> bool:
-    if (one.classes, one.violations, one.records, one.passed) != (
-        other.classes, other.violations, other.records, other.passed,
-    ):  # fmt: skip
-        return False
-    if one.value is None or other.value is None:
-        return one.value is other.value
-    # The last digits of sums of logarithms may differ from run to run.
-    return math.isclose(one.value, other.value, rel_tol=_VALUE_TOLERANCE, abs_tol=_VALUE_TOLERANCE)
 
 
 def _risks(row: Mapping[str, float], class_sizes: Sizes) -> list[tuple[str, float]]:
@@ -278,11 +267,6 @@ def _policy(policy: AuditPolicy, attributes: Sequence[Attribute]) -> dict[str, A
         "l_diversity": policy.l_diversity,
         "c": policy.c,
     }
-
-
-def _missing(copies: Copies) -> list[str]:
-    """Return columns that the original lacks."""
-    return [clean(one.name) for one in copies.columns if copies.before and one.place not in copies.before]
 
 
 def _stamp(now: datetime | None) -> str:
@@ -353,11 +337,6 @@ def audits() -> list[tuple[str, str, str]]:
     """Every audit of the report: its file below ``sql/``, its question, and its text."""
     files = {name: headers.audit_file(name) for name in headers.audit_names()}
     return [(file, headers.header(name).question, templates.read(file)) for name, file in files.items()]
-
-
-def install_hash() -> tuple[str, str]:
-    """Name and SHA-256 of the file that the page's statements read."""
-    return "sql/install.sql", hashlib.sha256(templates.read("install.sql").encode()).hexdigest()
 
 
 def stock_sql(
