@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, TypeVar
 
 from duckanon.errors import PolicyError
 from duckanon.policy import recodes
+from duckanon.policy.audit_policy import ROLES
 from duckanon.policy.kinds import NUMBERS, kind_of
 from duckanon.policy.names import CLASS, RECORDS, ByColumn, columns_listed, fold, suggestion
-from duckanon.policy.policy import ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from decimal import Decimal
 
-    from duckanon.policy.checks import Hierarchy
+    from duckanon.policy.checks import Distance, Hierarchy
     from duckanon.policy.kinds import Kind
-    from duckanon.policy.policy import AuditPolicy, Distance, Policy
+    from duckanon.policy.policy import AuditPolicy, Policy
     from duckanon.policy.recodes import AsItIs, Recode
 
 V = TypeVar("V")

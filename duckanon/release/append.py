@@ -23,12 +23,11 @@ from duckanon.policy.reported import MIN_VALUES, P_PERCENT, SUBJECTS, reported_l
 from duckanon.release import metadata, successive
 from duckanon.release.candidate import warn
 from duckanon.release.chain import changed_by_hand
-from duckanon.release.drawn import check_hierarchies
-from duckanon.release.drift import in_step
 from duckanon.release.pipeline import candidate_of
-from duckanon.release.publish import Ready, publish
-from duckanon.release.source import names_of
-from duckanon.release.stages.advise.advise import dominated, revealed
+from duckanon.release.publish import Ready, hierarchies, publish
+from duckanon.release.source import in_step, names_of
+from duckanon.release.stages.advise.advise import dominated
+from duckanon.release.stages.advise.sensitive import revealed
 from duckanon.release.stages.stage import read_source, subject_columns_of
 from duckanon.release.verify.record import of_the_source
 
@@ -43,8 +42,8 @@ if TYPE_CHECKING:
     from duckanon.policy.policy import Policy
     from duckanon.release.candidate import Candidate
     from duckanon.release.metadata import Published
-    from duckanon.release.source import Source
-    from duckanon.release.stages.stage import SubjectColumn
+    from duckanon.release.source import Drawn, Source
+    from duckanon.release.stages.stage import Staged, SubjectColumn
     from duckanon.release.successive import Kept, Persons
 
 STAGE = "append"
@@ -324,7 +323,7 @@ def _released(
     # Advice on the new records alone would mislead. The revealed values of all classes are reported instead.
     with candidate_of(con, query, policy, drawn=batch.source.drawn, advice=False) as candidate:
         if batch.source.drawn is not None:
-            check_hierarchies(con, batch.source.drawn, candidate.staged)
+            _check_hierarchies(con, batch.source.drawn, candidate.staged)
         made, persons, failed = _beside(con, batch, candidate)
         if failed is not None:
             return Appended(None, since, _missed(failed))
@@ -338,6 +337,17 @@ def _released(
             number = publish(con, made, batch.source, target, persons=persons, refreshed=batch.published)
     now = replace(batch, known=replace(batch.known, release_id=number))
     return Appended(made, _since(con, now, named("temp", batch.all)), None)
+
+
+def _check_hierarchies(con: duckdb.DuckDBPyConnection, source: Drawn, staged: Staged) -> None:
+    """Raise if new classes would have other hierarchies than the published classes."""
+    before = {column.name: column.hierarchy for column in source.columns}
+    for name, now in hierarchies(con, staged).items():
+        if before.get(name) != now:
+            raise ReleaseError(
+                f"the hierarchy of {name!r} is not the one that {source.view} was made with, and mode = "
+                "'append' would release nodes of both: REFRESH it without mode = 'append'"
+            )
 
 
 def _missed(failed: Measure) -> str:

@@ -13,8 +13,8 @@ from duckanon.release.tables import Released
 if TYPE_CHECKING:
     from duckanon.audits.report import Report
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.embed.embed import Embedded
-    from duckanon.release.stages.recode.recode import Recoded
+    from duckanon.release.stages.embed import Embedded
+    from duckanon.release.stages.recode import Recoded
     from duckanon.release.stages.stage import Field, Staged
 
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 from duckanon.database import arrow, engine
 from duckanon.release.source import names_of
 from duckanon.release.stages.bucket import WHOLE_TABLE_RECORDS, bucket, tile_size
-from duckanon.release.stages.embed.embed import EXACT_VALUES, embed
-from duckanon.release.stages.limit.limit import limit
+from duckanon.release.stages.embed import EXACT_VALUES, embed
+from duckanon.release.stages.limit import limit
 from duckanon.release.stages.partition.generalize import generalize, minimal_levels
 from duckanon.release.stages.partition.plan import choose_plan
 from duckanon.release.stages.stage import stage
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from duckanon.policy.policy import Policy
     from duckanon.release.source import Source
     from duckanon.release.stages.bucket import Tiles
-    from duckanon.release.stages.embed.embed import Embedded
-    from duckanon.release.stages.limit.limit import Limits
+    from duckanon.release.stages.embed import Embedded
+    from duckanon.release.stages.limit import Limits
     from duckanon.release.stages.partition.plan import Plan
     from duckanon.release.stages.stage import Staged
 

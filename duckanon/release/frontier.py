@@ -29,8 +29,8 @@ from duckanon.policy.bind import Role
 from duckanon.policy.reported import reported_figure
 from duckanon.release.source import names_of
 from duckanon.release.stages.bucket import CUTTING_METHODS
-from duckanon.release.stages.embed.embed import coordinates, cut_points, embed
-from duckanon.release.stages.limit.limit import limit, thresholds_without
+from duckanon.release.stages.embed import coordinates, cut_points, embed
+from duckanon.release.stages.limit import limit, thresholds_without
 from duckanon.release.stages.partition.plan import candidates, classes_of
 from duckanon.release.stages.stage import stage
 
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from duckanon.kernels.recipes import Recipe
     from duckanon.policy.policy import Policy
     from duckanon.release.source import Source
-    from duckanon.release.stages.embed.embed import Cuts, Embedded
-    from duckanon.release.stages.limit.limit import Limits
+    from duckanon.release.stages.embed import Cuts, Embedded
+    from duckanon.release.stages.limit import Limits
     from duckanon.release.stages.stage import Staged
 
 SAMPLE_MAX_RECORDS = 2000

@@ -24,7 +24,7 @@ from duckanon.errors import ReleaseError
 from duckanon.policy.names import fold
 from duckanon.release import metadata
 from duckanon.release.findings import STAGE, Difference, sentences
-from duckanon.release.stages.recode.recode import in_step, labelled_relation, placed_relation
+from duckanon.release.stages.recode import in_step, labelled_relation, placed_relation
 from duckanon.statements.tokens import tokenize, unquoted
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from duckanon.release.candidate import Candidate
     from duckanon.release.metadata import Published
     from duckanon.release.source import Source
-    from duckanon.release.stages.embed.embed import Embedded
+    from duckanon.release.stages.embed import Embedded
     from duckanon.release.stages.stage import Field, Staged, SubjectColumn
 
 C = TypeVar("C", "Field", "Attribute")

@@ -11,7 +11,7 @@ from duckanon.database.relations import named
 from duckanon.errors import PolicyError
 from duckanon.release.candidate import warn
 from duckanon.release.pipeline import candidate_of
-from duckanon.release.stages.recode.recode import classes_relation, labelled_relation
+from duckanon.release.stages.recode import classes_relation, labelled_relation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

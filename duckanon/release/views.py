@@ -21,7 +21,6 @@ from duckanon.release import metadata, successive
 from duckanon.release.append import append
 from duckanon.release.audit import audit_published
 from duckanon.release.candidate import warn
-from duckanon.release.drawn import drawn
 from duckanon.release.effect import effect_text, effects
 from duckanon.release.pipeline import candidate_of
 from duckanon.release.publish import forget, forget_orphans, publish, ready
@@ -37,9 +36,9 @@ if TYPE_CHECKING:
     from duckanon.audits.report import Report
     from duckanon.policy.checks import Intersection, Mode
     from duckanon.release.append import Since
-    from duckanon.release.drift import Drawn
     from duckanon.release.effect import Effect
     from duckanon.release.metadata import Published
+    from duckanon.release.source import Drawn
 
 
 @dataclass(frozen=True)
@@ -224,7 +223,10 @@ def source_of(con: duckdb.DuckDBPyConnection, published: Published) -> Source:
             "view again by CREATE OR REPLACE ANONYMIZED VIEW"
         )
     return Source(
-        published.source_sql, published.source_catalog, published.source_schema, drawn(con, published)
+        published.source_sql,
+        published.source_catalog,
+        published.source_schema,
+        metadata.drawn(con, published),
     )
 
 

@@ -13,8 +13,7 @@ from duckanon.database.relations import named
 from duckanon.errors import AuditFailure, InfeasibleError
 from duckanon.policy.reported import P_PERCENT, SUBJECTS, extremes, proved, report_notes, reported_loss
 from duckanon.release.stages.protect import judged
-from duckanon.release.stages.recode.few import kept
-from duckanon.release.stages.recode.recode import classes_relation, label, labelled_relation
+from duckanon.release.stages.recode import classes_relation, label, labelled_relation, min_values
 from duckanon.release.stages.stage import class_fields
 from duckanon.release.verify.record import of_the_source
 
@@ -23,9 +22,9 @@ if TYPE_CHECKING:
 
     from duckanon.audits.report import Report
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.embed.embed import Embedded
+    from duckanon.release.stages.embed import Embedded
     from duckanon.release.stages.partition.plan import Plan
-    from duckanon.release.stages.recode.recode import Recoded
+    from duckanon.release.stages.recode import Recoded
     from duckanon.release.stages.stage import Field, Staged
 
 
@@ -120,7 +119,7 @@ def _enough(
     if policy.release != "table":
         return (), ()
     relations = labelled_relation(staged), classes_relation(staged)
-    measures, warnings = kept(con, staged, policy, report.classes, relations=relations)
+    measures, warnings = min_values(con, staged, policy, report.classes, relations=relations)
     _require_pass(report.extended(measures, warnings=(), plan=""), policy)
     return measures, warnings
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.embed.embed import Embedded
+    from duckanon.release.stages.embed import Embedded
     from duckanon.release.stages.stage import Field, Staged
 
 

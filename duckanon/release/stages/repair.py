@@ -28,11 +28,10 @@ from duckanon.release.stages.classes import (
     sums_of,
     without_empty,
 )
-from duckanon.release.stages.embed.embed import coordinates, dimensions
-from duckanon.release.stages.limit.evened import evened, not_found, together
-from duckanon.release.stages.limit.limit import thresholds_without
+from duckanon.release.stages.embed import coordinates, dimensions
+from duckanon.release.stages.limit import evened, not_found, thresholds_without, together
 from duckanon.release.stages.partition.leave_out import worst_classes
-from duckanon.release.stages.partition.workers import on_all_cores
+from duckanon.release.stages.partition.partition import on_all_cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,8 +42,8 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.kernels.merging.merge import Partner
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.embed.embed import Coordinates, Embedded
-    from duckanon.release.stages.limit.limit import Limits
+    from duckanon.release.stages.embed import Coordinates, Embedded
+    from duckanon.release.stages.limit import Limits
     from duckanon.release.stages.partition.partition import Partitioned
     from duckanon.release.stages.stage import Staged
 

@@ -18,7 +18,7 @@ from duckanon.policy.bind import Attribute, Role
 from duckanon.policy.kinds import kind_of
 from duckanon.policy.names import CLASS, fold
 from duckanon.policy.recodes import rule_of
-from duckanon.release.drift import in_step
+from duckanon.release.source import in_step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from duckanon.policy.kinds import Kind
     from duckanon.policy.policy import Policy
     from duckanon.policy.recodes import Rule
-    from duckanon.release.drift import Drawn
+    from duckanon.release.source import Drawn
 
 _LINES_BEFORE_QUERY = 2
 """Lines before the query in stage/raw.sql.j2."""
@@ -94,6 +94,11 @@ class Field:
     def exact(self) -> bool:
         """Whether values are integers behind the type, so that a mean can be rounded exactly."""
         return self.kind in {"integer", "decimal", "date", "timestamp"}
+
+    @property
+    def averaged(self) -> bool:
+        """Whether `class_means` makes its means, because sums in SQL may depend on the order of rows."""
+        return self.recode == "mean" and not self.exact
 
     @property
     def scale(self) -> int:

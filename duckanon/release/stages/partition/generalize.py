@@ -14,7 +14,7 @@ from duckanon.hierarchies.tree import leaves_of
 from duckanon.kernels.rollup import DistinctRows, Generalized, values_of
 from duckanon.literature.full_domain import minimal_nodes, search
 from duckanon.literature.lattice import Criteria
-from duckanon.release.stages.limit.limit import thresholds_of
+from duckanon.release.stages.limit import thresholds_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from duckanon.literature.full_domain import Found
     from duckanon.literature.lattice import Levels
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.embed.embed import Embedded
-    from duckanon.release.stages.limit.limit import Limits
+    from duckanon.release.stages.embed import Embedded
+    from duckanon.release.stages.limit import Limits
     from duckanon.release.stages.stage import Field, Staged
 
 LATTICE_MAX_NODES = 5_000_000
