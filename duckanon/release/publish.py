@@ -43,22 +43,27 @@ class Ready:
     candidate: Candidate  # source of the table: all of it, or its newest records
     table: str  # temporary table of the released columns
     records: int
-    classes: int
-    suppressed: int
+    classes: int  # equivalence classes, as the audit counts them
+    suppressed: int  # records left out by suppression or ``nulls = 'suppress'``
     information_loss: float | None  # None if it is not reported
     report: Report
     sensitive: tuple[Attribute, ...]  # with their thresholds
     mode: str = "full"  # or append
+
+    @property
+    def method(self) -> str:
+        """The requested method and the chosen one."""
+        return self.candidate.method
 
 
 def ready(candidate: Candidate) -> Ready:
     """The whole candidate in publishable form."""
     return Ready(
         candidate,
-        candidate.table,
-        candidate.released,
-        candidate.classes,
-        candidate.suppressed,
+        candidate.recoded.table,
+        candidate.recoded.released,
+        candidate.report.classes,
+        candidate.recoded.suppressed,
         candidate.information_loss,
         candidate.report,
         tuple(field.attribute for field in candidate.staged.sensitive),
@@ -198,7 +203,7 @@ def _record(
         records=made.records,
         classes=made.classes,
         suppressed=made.suppressed,
-        method=candidate.method,
+        method=made.method,
         information_loss=made.information_loss,
         version=version("duckanon"),
         policy=candidate.policy.to_toml(),

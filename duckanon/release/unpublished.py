@@ -39,8 +39,8 @@ def released_rows(
             "leave it out, or use CREATE ANONYMIZED VIEW"
         )
     with candidate_of(con, query, policy) as candidate:
-        warn(candidate)
-        relation = named("temp", candidate.table)
+        warn(candidate.report)
+        relation = named("temp", candidate.recoded.table)
         return handed_over(con, relation, plain=plain)
 
 

@@ -46,12 +46,7 @@ def audit(
 
     A violation is an InfeasibleError for a method without repair, else an AuditFailure: a fault of ours.
     """
-    trees = {
-        field.name: named("temp", staged.tree(field))
-        for field in staged.sensitive
-        if field.attribute.distance == "hierarchical"
-    }
-    asked = audit_columns([field.attribute for field in staged.sensitive], policy.audited(), trees)
+    asked = audit_columns([field.attribute for field in staged.sensitive], policy.audited(), staged.trees)
     few = [field.name for field in staged.sensitive if _few_values(field, staged, embedded)]
     asked = [replace(column, few_values=column.name in few) for column in asked]
     relation = named("temp", recoded.table)

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from duckanon.database.spool import Spool, spool_folder
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import duckdb
     import numpy.typing as npt
-
-    from duckanon.database.spool import Spool
 
 
 CHUNK_RECORDS = 131_072
@@ -40,6 +41,12 @@ class Classes:
     count: int  # classes; recoding may give two classes equal values
     suppressed: int  # records without a class
     information_loss: float  # IL = 100 SSE / SST of the records with a class, in per cent
+
+    def by_record(self, size: int) -> npt.NDArray[np.int64]:
+        """Class of each record (size,), by record_id from 1; -1 without a class."""
+        kept, labels = self.labels.columns(), np.full(size, -1, dtype=np.int64)
+        labels[kept["record_id"] - 1] = kept["class_id"]
+        return labels
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,15 @@ def sums_of(points: npt.NDArray[np.float64], labels: npt.NDArray[np.int64]) -> C
     squares = np.zeros(len(sizes))
     np.add.at(squares, labels, norms)
     return ClassSums(sums, squares, sizes)
+
+
+def changed(con: duckdb.DuckDBPyConnection, labels: npt.NDArray[np.int64], sums: ClassSums) -> Classes:
+    """Classes of changed labels (n,), -1 for a suppressed record, with the sums of the classes."""
+    released = np.flatnonzero(labels >= 0)
+    kept = Spool(spool_folder(con))
+    kept.add({"record_id": released + 1, "class_id": labels[released]})
+    loss = information_loss([spread_of(sums)])
+    return Classes(kept, None, len(sums.sizes), len(labels) - len(released), loss)
 
 
 def without_empty(

@@ -27,6 +27,7 @@ from duckanon.policy.names import CLASS
 from duckanon.policy.reported import MIN_VALUES
 from duckanon.release.stages.classes import class_means
 from duckanon.release.stages.digits import with_digits
+from duckanon.release.stages.stage import column_of
 from duckanon.release.tables import counted, whole
 
 if TYPE_CHECKING:
@@ -257,12 +258,10 @@ def _keep(con: duckdb.DuckDBPyConnection, table: str, relation: str) -> None:
 
 def _means(con: duckdb.DuckDBPyConnection, staged: Staged, classes: Classes) -> pa.Table:
     """Arrow table of every class_id and the means of the floating-point columns; NULL without a mean."""
-    kept = classes.labels.columns()
-    labels = np.full(staged.size, -1, dtype=np.int64)
-    labels[kept["record_id"] - 1] = kept["class_id"]
+    labels = classes.by_record(staged.size)
     columns = {"class_id": arrow.arrow(np.arange(classes.count))}
     for field in (one for one in staged.quasi if one.averaged):
-        values = _column(con, staged, staged.records, field.column)
+        values = column_of(con, staged.records, field.column, staged.size, "recode")
         columns[field.column] = arrow.arrow(class_means(values, labels, classes.count))
     return pa.table(columns)
 
@@ -293,15 +292,13 @@ def loss_by_nulls(
     more, told = 0.0, sparse(staged, policy)
     if not told:
         return 0.0
-    found = classes.labels.columns()
-    labels = np.full(staged.size, -1, dtype=np.int64)
-    labels[found["record_id"] - 1] = found["class_id"]
-    subjects = None if staged.subject is None else _column(con, staged, staged.records, "subject")
+    labels, size = classes.by_record(staged.size), staged.size
+    subjects = None if staged.subject is None else column_of(con, staged.records, "subject", size, "recode")
     sizes = np.bincount(labels[labels >= 0], minlength=classes.count)
     for field, axis in zip(staged.quasi, embedded.axes, strict=True):
         if field not in told:
             continue
-        values = _column(con, staged, embedded.coded, axis.column)
+        values = column_of(con, embedded.coded, axis.column, size, "recode")
         there = (labels >= 0) & ~np.isnan(values)
         of, scores = labels[there], np.zeros(int(there.sum()))
         if axis.spread:
@@ -313,13 +310,6 @@ def loss_by_nulls(
         more += axis.weight**2 * float(((sums[few] ** 2 + held[few] ** 2) / sizes[few]).sum())
     whole = staged.size * sum(axis.variance for axis in embedded.axes)
     return 100 * more / whole if whole else 0.0
-
-
-def _column(
-    con: duckdb.DuckDBPyConnection, staged: Staged, relation: str, column: str
-) -> npt.NDArray[np.float64]:
-    query = templates.render("relation.sql.j2:numbers", records=relation, column=column)
-    return engine.column(con, query, "recode", staged.size)
 
 
 def _different(

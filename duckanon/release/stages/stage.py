@@ -23,6 +23,9 @@ from duckanon.release.source import in_step
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
+    import numpy.typing as npt
+
     from duckanon.policy.kinds import Kind
     from duckanon.policy.policy import Policy
     from duckanon.policy.recodes import Rule
@@ -162,6 +165,12 @@ class Staged:
         return {field.column: f"{self.workspace}_climb_{field.column}" for field in with_tree}
 
     @property
+    def trees(self) -> dict[str, str]:
+        """Trees of sensitive fields with hierarchical distance, as SQL text, by name."""
+        graded = [field for field in self.sensitive if field.attribute.distance == "hierarchical"]
+        return {field.name: named("temp", self.tree(field)) for field in graded}
+
+    @property
     def quasi(self) -> tuple[Field, ...]:
         """Quasi-identifiers in source order."""
         return tuple(field for field in self.fields if field.quasi)
@@ -250,6 +259,14 @@ def read_source(con: duckdb.DuckDBPyConnection, query: str, raw: str, row: str |
             con.execute(statement)
     except duckdb.Error as cause:
         raise engine.failed_query(cause, query, _LINES_BEFORE_QUERY) from cause
+
+
+def column_of(
+    con: duckdb.DuckDBPyConnection, relation: str, column: str, size: int, stage: str
+) -> npt.NDArray[np.float64]:
+    """Numbers (size,) of a column of records, by record_id from 1; NaN for NULL."""
+    query = templates.render("relation.sql.j2:numbers", records=relation, column=column)
+    return engine.column(con, query, stage, size)
 
 
 def _fields(attributes: tuple[Attribute, ...]) -> tuple[Field, ...]:

@@ -197,9 +197,7 @@ def _kernel(
         tiles.open_size,
         merging=merges(con, embedded, limits, tiles, policy, plan, stop),
         leaving=leaves_out(tiles, limits, policy),
-        suppression=_suppression(staged, embedded, limits, policy)
-        if policy.method in CUTTING_METHODS
-        else None,
+        suppression=_suppression(staged, embedded, limits, policy),
         # Only refinement has a time limit: no first partition is cut short.
         stop=stop if plan.recipe.effort else ended.is_set,
     )

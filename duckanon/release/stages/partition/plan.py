@@ -266,12 +266,9 @@ def trial(
     policy: Policy,
     recipe: Recipe,
     thresholds: Sequence[Threshold],
-    *,
-    effort: Effort = "fast",
-    **how: Unpack[How],
 ) -> tuple[int, float]:
     """Number of classes and loss in per cent of a recipe on a sample, refined if the recipe refines."""
-    labels = classes_of(points, codes, policy, _on_trial(recipe, effort), thresholds, **how)
+    labels = classes_of(points, codes, policy, _on_trial(recipe, "fast"), thresholds)
     return int(labels.max()) + 1, information_loss(points, labels)
 
 
