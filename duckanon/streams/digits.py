@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from duckanon.database import arrow
-from duckanon.release.stages.recode.digits import digits_in, rounding_of, searched, unit_in
+from duckanon.release.stages.digits import digits_in, rounding_of, searched, unit_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
