@@ -8,9 +8,9 @@ from operator import index
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from duckanon.errors import PolicyError
+from duckanon.policy.kinds import RULES
 from duckanon.policy.methods import ALIASES, METHODS
 from duckanon.policy.names import ByColumn, fold, suggestion
-from duckanon.policy.recodes import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,13 +15,12 @@ from duckanon.audits.report import Measure
 from duckanon.audits.run import AuditColumn, audit_columns, audit_sql
 from duckanon.database import engine, templates
 from duckanon.database.relations import columns_of, named, relation_of, subquery
-from duckanon.errors import InfeasibleError, PolicyError, ReleaseError
+from duckanon.errors import InfeasibleError, PolicyError, ReleaseError, tell
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.policy.names import ByColumn
 from duckanon.policy.reported import MIN_VALUES, P_PERCENT, SUBJECTS, reported_loss
 from duckanon.release import metadata, successive
-from duckanon.release.candidate import warn
 from duckanon.release.chain import changed_by_hand
 from duckanon.release.pipeline import candidate_of
 from duckanon.release.publish import Ready, hierarchies, publish
@@ -40,8 +39,8 @@ if TYPE_CHECKING:
     from duckanon.policy.bind import Attribute
     from duckanon.policy.checks import Intersection
     from duckanon.policy.policy import Policy
-    from duckanon.release.candidate import Candidate
     from duckanon.release.metadata import Published
+    from duckanon.release.pipeline import Candidate
     from duckanon.release.source import Drawn, Source
     from duckanon.release.stages.stage import Staged, SubjectColumn
     from duckanon.release.successive import Kept, Persons
@@ -328,7 +327,8 @@ def _released(
             con, replace(candidate, report=made.report), persons, target, batch.earlier, on_intersection
         ).report
         made = replace(made, report=report)
-        warn(report)
+        for text in report.warnings:
+            tell(text)
         with progress.step("publish"):
             number = publish(con, made, batch.source, target, persons=persons, refreshed=batch.published)
     now = replace(batch, known=replace(batch.known, release_id=number))

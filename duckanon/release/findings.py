@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from duckanon.release.candidate import Candidate
+    from duckanon.release.pipeline import Candidate
 
 STAGE = "compare"
 
