@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from duckanon.errors import PolicyError
 from duckanon.policy.audit_policy import ROLES
 from duckanon.policy.kinds import NUMBERS, RULES, default_rule, kind_of, rule_of
-from duckanon.policy.names import CLASS, RECORDS, ByColumn, columns_listed, fold, suggestion, twice
+from duckanon.policy.names import CLASS, RECORDS, ByColumn, columns_listed, fold, shortened, suggestion, twice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -316,4 +316,4 @@ def _of(value: V | ByColumn[V] | None, name: str) -> V | None:
 
 
 def _short(type_text: str) -> str:
-    return type_text if len(type_text) <= 40 else type_text[:37] + "..."
+    return shortened(type_text, 40)
