@@ -321,7 +321,10 @@ def _released(
             _check_hierarchies(con, batch.source.drawn, candidate.staged)
         made, persons, failed = _beside(con, batch, candidate)
         if failed is not None:
-            return Appended(None, since, _missed(failed))
+            about = f" of {failed.attribute!r}" if failed.attribute else ""
+            missed = f"{failed.measure}{about} of all records would be {failed.value:.6g}"
+            why = f"with them {missed} where the policy asks for {failed.threshold}"
+            return Appended(None, since, why)
         target = batch.published.target
         report = successive.compared(
             con, replace(candidate, report=made.report), persons, target, batch.earlier, on_intersection
@@ -344,14 +347,6 @@ def _check_hierarchies(con: duckdb.DuckDBPyConnection, source: Drawn, staged: St
                 f"the hierarchy of {name!r} is not the one that {source.view} was made with, and mode = "
                 "'append' would release nodes of both: REFRESH it without mode = 'append'"
             )
-
-
-def _missed(failed: Measure) -> str:
-    about = f" of {failed.attribute!r}" if failed.attribute else ""
-    return (
-        f"with them {failed.measure}{about} of all records would be {failed.value:.6g} where the policy asks "
-        f"for {failed.threshold}"
-    )
 
 
 def _beside(

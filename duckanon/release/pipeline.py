@@ -22,7 +22,7 @@ from duckanon.release.stages.partition.partition import partition
 from duckanon.release.stages.protect import protect
 from duckanon.release.stages.recode import recode
 from duckanon.release.stages.repair import repair
-from duckanon.release.stages.stage import released_fields, stage
+from duckanon.release.stages.stage import CLASS_FIELD, stage
 from duckanon.release.ways import instead_of, loses_less, other_ways, way_of
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ class Candidate:
     @property
     def fields(self) -> tuple[Field, ...]:
         """Columns of the release, in their order."""
-        return released_fields(self.staged, self.policy)
+        fields = self.staged.fields
+        return fields if self.policy.release == "table" else (CLASS_FIELD, *fields)
 
     @property
     def information_loss(self) -> float | None:

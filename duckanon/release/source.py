@@ -75,7 +75,9 @@ def in_step(columns: Sequence[tuple[str, str]], drawn: Drawn, policy: Policy) ->
     """
     today = {fold(name): (name, type_text) for name, type_text in columns}
     before = {fold(column.name): column for column in drawn.columns}
-    named = {fold(name) for name in _named(policy)}
+    # Columns that the policy names, so somebody has reviewed them.
+    lists = [getattr(policy, option) for option in (*ROLES, "subject")]
+    named = {fold(name) for names in lists if names != "*" for name in names}
     new = [name for key, (name, _) in today.items() if key not in before and key not in named]
     gone = [column.name for key, column in before.items() if key not in today]
     retyped = [
@@ -93,9 +95,3 @@ def in_step(columns: Sequence[tuple[str, str]], drawn: Drawn, policy: Policy) ->
         )
     known = [(column.name, today[key][1]) for key, column in before.items()]
     return known + [today[key] for key in today if key not in before]
-
-
-def _named(policy: Policy) -> list[str]:
-    """Columns that a policy names, so somebody has reviewed them."""
-    lists = [getattr(policy, option) for option in (*ROLES, "subject")]
-    return [name for names in lists if names != "*" for name in names]

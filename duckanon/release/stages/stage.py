@@ -231,11 +231,6 @@ def stage(
     )
 
 
-def released_fields(staged: Staged, policy: Policy) -> tuple[Field, ...]:
-    """Columns of a release, in their order."""
-    return staged.fields if policy.release == "table" else (CLASS_FIELD, *staged.fields)
-
-
 def class_fields(staged: Staged, policy: Policy) -> tuple[Field, ...]:
     """Columns of a release that identify the class of a record."""
     return staged.quasi if policy.release == "table" else (CLASS_FIELD,)
