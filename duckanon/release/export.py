@@ -219,16 +219,12 @@ def _settle(draft: Path, file: Path) -> None:
     try:
         # A hard link fails if the name exists by now; a rename would overwrite the file.
         os.link(draft, file)
-    except FileExistsError as taken:
-        raise ReleaseError(
-            f"{str(file)!r} was created by someone else meanwhile; nothing was overwritten"
-        ) from taken
-    except OSError:
-        # A file system without hard links.
-        if file.exists():
+    except OSError as failed:
+        if isinstance(failed, FileExistsError) or file.exists():
             raise ReleaseError(
                 f"{str(file)!r} was created by someone else meanwhile; nothing was overwritten"
-            ) from None
+            ) from failed
+        # A file system without hard links.
         draft.rename(file)
 
 
