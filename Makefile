@@ -8,7 +8,8 @@ INSTALLED := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow test-long lint fmt bench mutate performance reproduce readme install-sql wheel wheels clean
+.PHONY: help install demo test test-slow test-long lint fmt docs bench mutate performance reproduce \
+	readme install-sql wheel wheels clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -54,6 +55,11 @@ lint: $(INSTALLED) ## ruff, mypy, import-linter, SQL purity and generated SQL
 fmt: $(INSTALLED) ## format the Python code
 	@$(BIN)/ruff check --fix --quiet . || true
 	@$(BIN)/ruff format .
+
+docs: $(INSTALLED) ## the documentation site in build/site, with its links and anchors checked
+	@$(BIN)/python -c "import mkdocstrings_handlers.python, zensical" 2>/dev/null || \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
+	@$(BIN)/python docs/build_site.py
 
 bench: $(INSTALLED) ## performance bars as ratios, each within one run
 	@$(BIN)/python -m benchmarks

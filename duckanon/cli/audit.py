@@ -48,13 +48,13 @@ from duckanon.database import engine, templates
 from duckanon.database.paths import check_local
 from duckanon.database.relations import current
 from duckanon.errors import DuckanonError, PolicyError, SourceError
+from duckanon.policy.audit_policy import audited
 from duckanon.policy.checks import checked
 from duckanon.policy.policy import (
     AUDIT_OPTIONS,
     OPTIONS,
     AuditPolicy,
     Policy,
-    audited,
     hierarchy_names,
     stated_options,
 )

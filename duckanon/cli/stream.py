@@ -20,10 +20,10 @@ from duckanon.database import engine, templates
 from duckanon.database.interrupts import interruptible, terminable
 from duckanon.database.paths import check_local, check_unpacked
 from duckanon.errors import DuckanonError, PolicyError
-from duckanon.streams import evidence, feed
-from duckanon.streams.guard import guarded
-from duckanon.streams.output import Writer, created, passing
+from duckanon.streams import feed
+from duckanon.streams.output import Writer, created, guarded, passing
 from duckanon.streams.policy import stream_options
+from duckanon.streams.report import check_new, keep, with_evidence_of_file
 from duckanon.streams.stream import AnonymizedStream
 from duckanon.streams.texts import SNIFFED_TUPLES, csv_batches, json_batches, with_nulls_of
 
@@ -152,7 +152,7 @@ def _job(
     if report is None and out is not None and not passing(out):
         report = out.with_name(f"{out.name}.json")
     if report is not None:
-        evidence.check_new(report)
+        check_new(report)
         if out is not None and os.path.abspath(report) == os.path.abspath(out):
             raise DuckanonError("--report is the output: give another file")
     return _Job(read, out, (forms[0], forms[1]), options, report, follow)
@@ -301,8 +301,9 @@ def _prove(job: _Job, done: _Done) -> int:
     if job.report is None or report is None or writer is None:
         return PASSED
     if job.target is not None and report.written and not passing(job.target):
-        report = evidence.of_file(report, job.target, writer, stream_options(job.options))
-    evidence.keep(report.to_json(), job.report)
+        policy = stream_options(job.options)
+        report = with_evidence_of_file(report, job.target, writer.form, writer.columns, policy)
+    keep(report.to_json(), job.report)
     if report.audit is not None and report.audit.violated:
         complain(report.audit.to_text())
         return VIOLATION

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, TypeVar
 
 from duckanon.errors import PolicyError
 from duckanon.policy import recodes
+from duckanon.policy.audit_policy import ROLES
 from duckanon.policy.kinds import NUMBERS, kind_of
-from duckanon.policy.names import CLASS, RECORDS, ByColumn, columns_listed, fold, suggestion
-from duckanon.policy.policy import ROLES
+from duckanon.policy.names import CLASS, RECORDS, ByColumn, columns_listed, fold, suggestion, twice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from decimal import Decimal
 
-    from duckanon.policy.checks import Hierarchy
+    from duckanon.policy.checks import Distance, Hierarchy
     from duckanon.policy.kinds import Kind
-    from duckanon.policy.policy import AuditPolicy, Distance, Policy
+    from duckanon.policy.policy import AuditPolicy, Policy
     from duckanon.policy.recodes import AsItIs, Recode
 
 V = TypeVar("V")
@@ -147,11 +147,9 @@ def bind_audit(policy: AuditPolicy, columns: Sequence[tuple[str, str]]) -> tuple
 
 def _types(columns: Sequence[tuple[str, str]]) -> ByColumn[str]:
     """Return types by column; raise if two columns have one name."""
-    seen: set[str] = set()
-    for name, _ in columns:
-        if fold(name) in seen:
-            raise PolicyError(f"the source has column {name!r} twice: rename one with AS")
-        seen.add(fold(name))
+    again = twice(name for name, _ in columns)
+    if again is not None:
+        raise PolicyError(f"the source has column {again!r} twice: rename one with AS")
     return ByColumn(dict(columns))
 
 

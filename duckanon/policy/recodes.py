@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
-from duckanon.policy.codes import code_named
-from duckanon.policy.kinds import NUMBERS, Kind
+from duckanon.policy.kinds import NUMBERS, Kind, code_named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,7 +16,8 @@ from duckanon.database.engine import transaction
 from duckanon.database.relations import columns_of, current, databases, resolve
 from duckanon.errors import DuckanonError, ReleaseError
 from duckanon.policy import bind
-from duckanon.policy.policy import AUDIT_OPTIONS, AuditPolicy, Policy, audited
+from duckanon.policy.audit_policy import audited
+from duckanon.policy.policy import AUDIT_OPTIONS, AuditPolicy, Policy
 from duckanon.policy.reported import report_notes
 from duckanon.release import metadata
 from duckanon.release.chain import changed_by_hand, held_elsewhere, record

@@ -13,8 +13,8 @@ from duckanon.release.tables import Released
 if TYPE_CHECKING:
     from duckanon.audits.report import Report
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.embed.embed import Embedded
-    from duckanon.release.stages.recode.recode import Recoded
+    from duckanon.release.stages.embed import Embedded
+    from duckanon.release.stages.recode import Recoded
     from duckanon.release.stages.stage import Field, Staged
 
 
@@ -30,34 +30,14 @@ class Candidate:
     policy: Policy
 
     @property
-    def table(self) -> str:
-        """Temporary table of the released columns."""
-        return self.recoded.table
-
-    @property
     def fields(self) -> tuple[Field, ...]:
         """Columns of the release, in their order."""
         return released_fields(self.staged, self.policy)
 
     @property
-    def released(self) -> int:
-        """Records of the release."""
-        return self.recoded.released
-
-    @property
-    def suppressed(self) -> int:
-        """Records left out by suppression or ``nulls = 'suppress'``."""
-        return self.recoded.suppressed
-
-    @property
     def information_loss(self) -> float | None:
         """Reported IL in per cent."""
         return reported_loss(self.recoded.loss, self.policy)
-
-    @property
-    def classes(self) -> int:
-        """Equivalence classes of the release, as its audit counts them."""
-        return self.report.classes
 
     @property
     def method(self) -> str:
@@ -72,7 +52,7 @@ def released_of(candidate: Candidate) -> list[Released]:
     ]
 
 
-def warn(candidate: Candidate) -> None:
-    """Raise the warnings of a candidate as Python warnings, before anything is visible."""
-    for text in candidate.report.warnings:
+def warn(report: Report) -> None:
+    """Raise the warnings of a candidate's report as Python warnings, before anything is visible."""
+    for text in report.warnings:
         tell(text)

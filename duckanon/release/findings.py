@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from duckanon.database import engine, templates
-from duckanon.release.stages.recode.recode import classes_relation
+from duckanon.release.stages.recode import classes_relation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

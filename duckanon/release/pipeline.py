@@ -16,11 +16,11 @@ from duckanon.release.candidate import Candidate
 from duckanon.release.stages.advise.advise import advise
 from duckanon.release.stages.audit import audit
 from duckanon.release.stages.bucket import bucket, drop_tiles
-from duckanon.release.stages.embed.embed import embed
-from duckanon.release.stages.limit.limit import limit
+from duckanon.release.stages.embed import embed
+from duckanon.release.stages.limit import limit
 from duckanon.release.stages.partition.partition import partition
 from duckanon.release.stages.protect import protect
-from duckanon.release.stages.recode.recode import recode
+from duckanon.release.stages.recode import recode
 from duckanon.release.stages.repair import repair
 from duckanon.release.stages.stage import stage
 from duckanon.release.ways import instead_of, loses_less, other_ways, way_of
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
     from duckanon.audits.report import Report
     from duckanon.policy.policy import Policy
-    from duckanon.release.drift import Drawn
+    from duckanon.release.source import Drawn
     from duckanon.release.stages.bucket import Tiles
     from duckanon.release.stages.classes import Classes
-    from duckanon.release.stages.embed.embed import Embedded
-    from duckanon.release.stages.limit.limit import Limits
+    from duckanon.release.stages.embed import Embedded
+    from duckanon.release.stages.limit import Limits
     from duckanon.release.stages.partition.partition import Partitioned
-    from duckanon.release.stages.recode.recode import Recoded
+    from duckanon.release.stages.recode import Recoded
     from duckanon.release.stages.stage import Staged
     from duckanon.release.ways import Way
 

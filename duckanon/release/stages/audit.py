@@ -13,8 +13,7 @@ from duckanon.database.relations import named
 from duckanon.errors import AuditFailure, InfeasibleError
 from duckanon.policy.reported import P_PERCENT, SUBJECTS, extremes, proved, report_notes, reported_loss
 from duckanon.release.stages.protect import judged
-from duckanon.release.stages.recode.few import kept
-from duckanon.release.stages.recode.recode import classes_relation, label, labelled_relation
+from duckanon.release.stages.recode import classes_relation, label, labelled_relation, min_values
 from duckanon.release.stages.stage import class_fields
 from duckanon.release.verify.record import of_the_source
 
@@ -23,9 +22,9 @@ if TYPE_CHECKING:
 
     from duckanon.audits.report import Report
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.embed.embed import Embedded
+    from duckanon.release.stages.embed import Embedded
     from duckanon.release.stages.partition.plan import Plan
-    from duckanon.release.stages.recode.recode import Recoded
+    from duckanon.release.stages.recode import Recoded
     from duckanon.release.stages.stage import Field, Staged
 
 
@@ -47,12 +46,7 @@ def audit(
 
     A violation is an InfeasibleError for a method without repair, else an AuditFailure: a fault of ours.
     """
-    trees = {
-        field.name: named("temp", staged.tree(field))
-        for field in staged.sensitive
-        if field.attribute.distance == "hierarchical"
-    }
-    asked = audit_columns([field.attribute for field in staged.sensitive], policy.audited(), trees)
+    asked = audit_columns([field.attribute for field in staged.sensitive], policy.audited(), staged.trees)
     few = [field.name for field in staged.sensitive if _few_values(field, staged, embedded)]
     asked = [replace(column, few_values=column.name in few) for column in asked]
     relation = named("temp", recoded.table)
@@ -120,7 +114,7 @@ def _enough(
     if policy.release != "table":
         return (), ()
     relations = labelled_relation(staged), classes_relation(staged)
-    measures, warnings = kept(con, staged, policy, report.classes, relations=relations)
+    measures, warnings = min_values(con, staged, policy, report.classes, relations=relations)
     _require_pass(report.extended(measures, warnings=(), plan=""), policy)
     return measures, warnings
 

@@ -17,7 +17,7 @@ import duckanon
 from duckanon.cli.verify import verify
 from duckanon.database import templates
 from duckanon.errors import InfeasibleError, PolicyError, ReleaseError
-from duckanon.policy.policy import share_of
+from duckanon.policy.audit_policy import share_of
 from tests.e2e.scenes import command, stock_script
 from tests.examples import examples
 from tests.oracle import key

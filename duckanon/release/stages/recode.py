@@ -3,6 +3,10 @@
 Means of integers, DECIMAL, DATE and TIMESTAMP are exact and rounded half away from zero. A date counts in
 days from 1970, a timestamp in its own unit from 1970. Of several modes 'mode' takes the smallest, with NULL
 last.
+
+A class with too few values in a column releases NULL, because a mean of few would reveal them. A record of
+such a class moves from the class mean to the place of NULL. For a class of s records with h values and sum S
+of their scores, SSE grows by w^2 (S^2 + h^2) / s, where w^2 is the weight of the column.
 """
 
 from __future__ import annotations
@@ -15,23 +19,26 @@ import numpy as np
 import pyarrow as pa
 
 from duckanon import progress
+from duckanon.audits.report import Measure
 from duckanon.database import arrow, engine, templates
 from duckanon.database.relations import columns_of, named, subquery
 from duckanon.errors import DuckanonError, SourceError
 from duckanon.policy.names import CLASS
-from duckanon.release.stages.class_means import averaged, class_means
-from duckanon.release.stages.recode.digits import with_digits
-from duckanon.release.stages.recode.few import lost, sparse
+from duckanon.policy.reported import MIN_VALUES
+from duckanon.release.stages.classes import class_means
+from duckanon.release.stages.digits import with_digits
+from duckanon.release.stages.stage import column_of
 from duckanon.release.tables import counted, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import duckdb
+    import numpy.typing as npt
 
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.classes import Classes
-    from duckanon.release.stages.embed.embed import Embedded
+    from duckanon.release.stages.embed import Embedded
     from duckanon.release.stages.stage import Field, Staged
 
 
@@ -60,7 +67,7 @@ def recode(
     `levels` are the levels of full-domain generalization, by column. Rounding: top of the module.
     """
     candidate, means = f"{staged.workspace}_candidate", f"{staged.workspace}_means"
-    more = lost(con, staged, embedded, classes, policy) if policy.release == "table" else 0.0
+    more = loss_by_nulls(con, staged, embedded, classes, policy) if policy.release == "table" else 0.0
     # Kernels have read it. It is as large as the records, and would only be spilled from now on.
     drop_coded = templates.render("relation.sql.j2:drop", parts=("temp", embedded.coded), view=False)
     engine.run(con, drop_coded, "recode")
@@ -121,7 +128,7 @@ def _value(
         quasi=with_digits(con, staged),
         climbs=staged.climbs,
         levels=levels,
-        in_sql=[field for field in staged.quasi if field in counted or field not in averaged(staged)],
+        in_sql=[field for field in staged.quasi if field in counted or not field.averaged],
         sparse=[field.column for field in counted],
         least=policy.least_values,
         subject=staged.subject is not None,
@@ -251,13 +258,10 @@ def _keep(con: duckdb.DuckDBPyConnection, table: str, relation: str) -> None:
 
 def _means(con: duckdb.DuckDBPyConnection, staged: Staged, classes: Classes) -> pa.Table:
     """Arrow table of every class_id and the means of the floating-point columns; NULL without a mean."""
-    kept = classes.labels.columns()
-    labels = np.full(staged.size, -1, dtype=np.int64)
-    labels[kept["record_id"] - 1] = kept["class_id"]
+    labels = classes.by_record(staged.size)
     columns = {"class_id": arrow.arrow(np.arange(classes.count))}
-    for field in averaged(staged):
-        query = templates.render("relation.sql.j2:numbers", records=staged.records, column=field.column)
-        values = engine.column(con, query, "recode", staged.size)
+    for field in (one for one in staged.quasi if one.averaged):
+        values = column_of(con, staged.records, field.column, staged.size, "recode")
         columns[field.column] = arrow.arrow(class_means(values, labels, classes.count))
     return pa.table(columns)
 
@@ -269,3 +273,96 @@ def _sort_keys(fields: tuple[Field, ...]) -> list[tuple[Field, ...]]:
         run = tuple(group)
         keys.extend([run] if quasi else [(field,) for field in run])
     return keys
+
+
+def sparse(staged: Staged, policy: Policy) -> list[Field]:
+    """Quasi-identifiers in which a class may have fewer values, or subjects with a value, than required."""
+    short = policy.least_values > policy.k
+    return [
+        field
+        for field in staged.quasi
+        if field.rule.of_values and (short or field.column in staged.with_nulls)
+    ]
+
+
+def loss_by_nulls(
+    con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, classes: Classes, policy: Policy
+) -> float:
+    """Information loss in per cent of values released as NULL, in addition to the classes' loss. O(n)."""
+    more, told = 0.0, sparse(staged, policy)
+    if not told:
+        return 0.0
+    labels, size = classes.by_record(staged.size), staged.size
+    subjects = None if staged.subject is None else column_of(con, staged.records, "subject", size, "recode")
+    sizes = np.bincount(labels[labels >= 0], minlength=classes.count)
+    for field, axis in zip(staged.quasi, embedded.axes, strict=True):
+        if field not in told:
+            continue
+        values = column_of(con, embedded.coded, axis.column, size, "recode")
+        there = (labels >= 0) & ~np.isnan(values)
+        of, scores = labels[there], np.zeros(int(there.sum()))
+        if axis.spread:
+            scores = (np.ldexp(values[there], -axis.exponent) - axis.center) / axis.spread
+        held = np.bincount(of, minlength=len(sizes))
+        whose = held if subjects is None else _different(of, subjects[there], len(sizes))
+        few = (whose < policy.least_values) & (held > 0)
+        sums = np.bincount(of, weights=scores, minlength=len(sizes))
+        more += axis.weight**2 * float(((sums[few] ** 2 + held[few] ** 2) / sizes[few]).sum())
+    whole = staged.size * sum(axis.variance for axis in embedded.axes)
+    return 100 * more / whole if whole else 0.0
+
+
+def _different(
+    labels: npt.NDArray[np.int64], subjects: npt.NDArray[np.float64], classes: int
+) -> npt.NDArray[np.int64]:
+    """Return the number of distinct subjects of each class."""
+    pairs = np.unique(np.stack([labels, subjects.astype(np.int64)]), axis=1)
+    return np.bincount(pairs[0], minlength=classes)
+
+
+def min_values(
+    con: duckdb.DuckDBPyConnection,
+    staged: Staged,
+    policy: Policy,
+    classes: int,
+    *,
+    relations: tuple[str, str],
+) -> tuple[tuple[Measure, ...], tuple[str, ...]]:
+    """The measure `min_values` by column, counted again from the released records, and warnings.
+
+    `relations` are the temporary tables of released records with their class, and of class values. If kept,
+    the measure shows its threshold, because the least count would describe a single class.
+    """
+    labelled, values = relations
+    measures, warnings = [], []
+    for field in sparse(staged, policy):
+        query = templates.render(
+            "recode/min_values.sql.j2",
+            labelled=labelled,
+            classes=values,
+            column=field.column,
+            subject=staged.subject is not None,
+            least=policy.least_values,
+        )
+        fewest, violations, records, empty, lost = engine.rows(con, query, "audit")[0]
+        least = float(fewest if violations else policy.least_values)
+        counted = int(violations), int(records), violations == 0
+        measures.append(Measure(MIN_VALUES, field.name, policy.least_values, least, classes, *counted))
+        if empty:
+            warnings.append(too_few(field.name, int(empty), int(lost), policy))
+    return tuple(measures), tuple(warnings)
+
+
+def too_few(name: str, classes: int, records: int, policy: Policy) -> str:
+    """Warning of a column in which classes release NULL although some of their records have a value."""
+    whose = "subjects" if policy.subject else "records"
+    held = f"{records} value{'' if records == 1 else 's'}"
+    what = (
+        f"1 class with {held} of {name!r} releases"
+        if classes == 1
+        else f"{classes} classes with {held} of {name!r} release"
+    )
+    return (
+        f"{what} NULL for it: fewer than {policy.least_values} {whose} of a class have one, and a mean of "
+        "few tells them (min_values)"
+    )

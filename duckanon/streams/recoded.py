@@ -1,4 +1,4 @@
-"""Digits: the precision of the means of a stream, found from the first values of a column.
+"""Recoded tuples that leave a stream: the digits of their means, and their Arrow types.
 
 Later values are unknown. So the digits of a column stay open until the first mean of the column leaves. The
 first values read before then decide. The place of a value in the stream counts, not its batch.
@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from duckanon.database import arrow
-from duckanon.release.stages.recode.digits import digits_in, rounding_of, searched, unit_in
+from duckanon.database import arrow, engine, outgoing
+from duckanon.database.intake import plain_type
+from duckanon.errors import SourceError
+from duckanon.release.stages.digits import digits_in, rounding_of, searched, unit_in
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -62,3 +64,35 @@ def _rounding(field: Field, values: pa.ChunkedArray) -> Rounding:
     zone = values.type.tz
     values = values.cast(pa.timestamp("us" if zone else values.type.unit, zone))
     return rounding_of(field, unit_in(arrow.numbers(values.cast(pa.int64())), field))
+
+
+class Encoder:
+    """The types of an input, by column, and the known order of its dictionaries."""
+
+    def __init__(self, fields: Sequence[Field], types: Mapping[str, pa.DataType]) -> None:
+        self._fields, self._types = fields, types
+        self._orders: dict[str, outgoing.Orders] = {}
+
+    def learn(self, batch: pa.RecordBatch) -> None:
+        """Keep the order of the values of ordered dictionaries, for the output."""
+        for name in self._types:
+            orders = outgoing.orders([batch.column(name)], declared=True)
+            if orders:
+                self._orders[name] = outgoing.joined(self._orders.get(name, {}), orders)
+
+    def encoded(self, made: pa.Table) -> pa.Table:
+        """Return recoded tuples in the types of the input; a SourceError if a dictionary is too small."""
+        columns = {name: made.column(name) for name in made.column_names}
+        for field in self._fields:
+            column, kind = columns[field.name], self._types[field.name]
+            # The mean of half floats need not be a half float.
+            if field.quasi and (column.type != plain_type(kind) or pa.types.is_float16(kind)):
+                continue
+            try:
+                columns[field.name] = outgoing.encoded(column, kind, self._orders.get(field.name, {}))
+            except pa.ArrowInvalid as beyond:
+                raise SourceError(
+                    f"column {field.name!r} of type {kind} cannot hold what leaves together: "
+                    f"{engine.first_line(beyond)}; give int32 codes to its dictionary"
+                ) from beyond
+        return pa.table(columns)
