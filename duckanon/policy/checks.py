@@ -77,6 +77,12 @@ def _column(option: str, value: Any) -> str:
     return value
 
 
+def _file(option: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise PolicyError(f"{option} = {_shown(value)}: give the name of a file, as 'released.csv.json'")
+    return value
+
+
 def _mark(option: str, value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise PolicyError(
@@ -391,4 +397,6 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "mode": _word(get_args(Mode)),
     "suppressed": _optional(_mark),
     "csv_formulas": _word(get_args(Formulas)),
+    "overwrite": _boolean,
+    "evidence": _file,
 }
