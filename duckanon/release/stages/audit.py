@@ -12,8 +12,7 @@ from duckanon.database.relations import named
 from duckanon.errors import AuditFailure, InfeasibleError
 from duckanon.policy.reported import P_PERCENT, SUBJECTS, extremes, proved, report_notes, reported_loss
 from duckanon.release.stages.protect import judged
-from duckanon.release.stages.recode.few import kept
-from duckanon.release.stages.recode.recode import classes_relation, label, labelled_relation
+from duckanon.release.stages.recode import classes_relation, label, labelled_relation, min_values
 from duckanon.release.stages.stage import class_fields
 from duckanon.release.verify.record import of_the_source
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from duckanon.audits.report import Report
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.partition.plan import Plan
-    from duckanon.release.stages.recode.recode import Recoded
+    from duckanon.release.stages.recode import Recoded
     from duckanon.release.stages.stage import Staged
 
 
@@ -39,12 +38,7 @@ def audit(
 
     A violation is an InfeasibleError for a method without repair, else an AuditFailure: a fault of ours.
     """
-    trees = {
-        field.name: named("temp", staged.tree(field))
-        for field in staged.sensitive
-        if field.attribute.distance == "hierarchical"
-    }
-    asked = audit_columns([field.attribute for field in staged.sensitive], policy.audited(), trees)
+    asked = audit_columns([field.attribute for field in staged.sensitive], policy.audited(), staged.trees)
     relation = named("temp", recoded.table)
     quasi = [field.name for field in class_fields(staged, policy)]
     report = audit_sql(con, relation, quasi, asked, k=policy.k, name="the candidate")
@@ -104,7 +98,7 @@ def _enough(
     if policy.release != "table":
         return (), ()
     relations = labelled_relation(staged), classes_relation(staged)
-    measures, warnings = kept(con, staged, policy, report.classes, relations=relations)
+    measures, warnings = min_values(con, staged, policy, report.classes, relations=relations)
     _require_pass(report.extended(measures, warnings=(), plan=""), policy)
     return measures, warnings
 

@@ -32,7 +32,7 @@ from duckanon.release.verify.outcome import Verification, Verified, differing, m
 from duckanon.release.verify.record import STAGE, checked, misworded, of_the_source, read_releases
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import duckdb
 
@@ -289,8 +289,7 @@ def _redone(release: RecordedRelease, audit: RecordedAudit, subject: _Subject) -
             again[0].classes, information_loss=release.information_loss, suppressed=release.suppressed
         )
         yield from _proved(release, audit)
-        proved = [row for row in audit.measures if row["measure"] in OF_THE_RECORDS]
-        again += tuple(Measure(*(row[name] for name in COLUMNS)) for row in proved)
+        again += tuple(as_it_was(row) for row in audit.measures if row["measure"] in OF_THE_RECORDS)
     writer = audit.duckanon_version or release.duckanon_version
     yield from differing(audit.measures, again, writer=writer)
 
@@ -320,6 +319,11 @@ def _proved(release: RecordedRelease, audit: RecordedAudit) -> Iterator[str]:
 
 def _of(measure: str, attribute: str | None) -> str:
     return measure if attribute is None else f"{measure} of {attribute!r}"
+
+
+def as_it_was(row: Mapping[str, Any]) -> Measure:
+    """Measure of a recorded row."""
+    return Measure(*(row[name] for name in COLUMNS))
 
 
 def _listed(columns: Sequence[tuple[str | None, str | None]]) -> str:
