@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from duckanon.database import templates
 from duckanon.kernels.compiled import Kernel
 from duckanon.kernels.prepared import (
     FILES,
@@ -53,6 +54,7 @@ def prepare(folder: Path) -> int:
         made.mkdir()
         _compile(cache, processor)
         count = _gather(cache, made)
+        templates.write_compiled(made)
         told = {**made_for, FILES: digests(made)}
         (made / MADE_FILE).write_text(json.dumps(told, indent=1) + "\n")
         if folder.exists():
