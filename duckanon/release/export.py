@@ -21,6 +21,7 @@ from duckanon.database import blocks, drafts, engine, interrupts, templates
 from duckanon.database.engine import transaction
 from duckanon.database.handover import lossless
 from duckanon.database.paths import check_local
+from duckanon.database.quoting import plain
 from duckanon.database.relations import columns_of, named, subquery
 from duckanon.database.sorted_rows import carries_its_type
 from duckanon.errors import AuditFailure, DuckanonError, ReleaseError
@@ -283,7 +284,7 @@ def _to_csv(
     with _reader(con) as reader:
         _require_same(con, reader, release, lambda kinds: read_as(reader, kinds, texts), csv=True)
     rows = read_as(con, columns, back)
-    return audit_published(con, con, published, rows, home=published.target.catalog)
+    return audit_published(con, con, published, rows, home=published.target.catalog, columns=columns)
 
 
 def _to_database(con: duckdb.DuckDBPyConnection, release: _ExportedRelease, draft: Path) -> Report:
@@ -423,8 +424,18 @@ def _not_carried(column: tuple[str, str], instead: str = "VARCHAR") -> ReleaseEr
 def _fingerprint(
     con: duckdb.DuckDBPyConnection, relation: str, columns: Columns, *, csv: bool
 ) -> tuple[object, ...]:
-    values = [(name, carries_its_type(type_text)) for name, type_text in columns]
-    query = templates.render("export/contents.sql.j2:fingerprint", columns=values, relation=relation, csv=csv)
+    listed: dict[str, list[str]] = {}
+    for name, type_text in columns:
+        if plain(type_text) or type_text == "VARCHAR":
+            listed.setdefault(type_text, []).append(name)
+    values = [(name, carries_its_type(type_text)) for name, type_text in columns if type_text not in listed]
+    query = templates.render(
+        "export/contents.sql.j2:fingerprint",
+        columns=values,
+        lists=list(listed.values()),
+        relation=relation,
+        csv=csv,
+    )
     return engine.rows(con, query, "export", error=ReleaseError)[0]
 
 

@@ -72,11 +72,13 @@ def publish(
     *,
     persons: Persons | None,
     refreshed: Published | None = None,
+    proof: bool = True,
 ) -> int:
     """Publish a release under the name of a view, instead of an older one; return its number. O(n log n).
 
     The writes join an open transaction, else they have their own. `persons` are kept for later comparisons. A
-    ReleaseError if the `refreshed` view is gone, or has another policy or query.
+    ReleaseError if the `refreshed` view is gone, or has another policy or query. Without `proof` neither the
+    audit nor the columns of the source are recorded.
     """
     with transaction(con):
         if refreshed is not None:
@@ -93,8 +95,8 @@ def publish(
         for old in replaced:
             forget(con, target.catalog, old.release_id)
         trees = _trees(con, made, target, release_id)
-        _tables(con, made, target, release_id)
-        _record(con, made, source, target, release_id=release_id, table=table, trees=trees)
+        _tables(con, made, target, release_id, in_order=proof)
+        _record(con, made, source, target, release_id=release_id, table=table, trees=trees, proof=proof)
         if persons is not None:
             successive.keep(con, persons, target, release_id, replaced, mode=made.mode)
         forget_orphans(con, target.catalog)
@@ -125,8 +127,10 @@ def forget_orphans(con: duckdb.DuckDBPyConnection, home: str) -> None:
         forget(con, home, release_id)
 
 
-def _tables(con: duckdb.DuckDBPyConnection, made: Ready, target: Target, release_id: int) -> None:
-    """Write the tables of a release, each with its view."""
+def _tables(
+    con: duckdb.DuckDBPyConnection, made: Ready, target: Target, release_id: int, *, in_order: bool
+) -> None:
+    """Write the tables of a release, each with its view; an export puts rows in order in any case."""
     relation, released = named("temp", made.table), released_of(made.candidate)
     sorts = [(field.name, field.sort_type) for field in made.candidate.fields]
     held = sensitive_of(released)
@@ -134,7 +138,7 @@ def _tables(con: duckdb.DuckDBPyConnection, made: Ready, target: Target, release
         if part.ending:
             rows = counted(relation, columns_of(con, relation, "publish"), held)
         else:
-            order = [(name, kind) for name, kind in sorts if name not in held]
+            order = [(name, kind) for name, kind in sorts if in_order and name not in held]
             rows = templates.render(
                 "relation.sql.j2:select", columns=part.columns, relation=relation, order=order
             )
@@ -179,6 +183,7 @@ def _record(
     release_id: int,
     table: str,
     trees: dict[str, str],
+    proof: bool,
 ) -> None:
     candidate = made.candidate
     released = released_of(candidate)
@@ -205,12 +210,13 @@ def _record(
         # The database of the view may get another name: its file may be copied, renamed or attached.
         source_catalog=None if source.catalog == target.catalog else source.catalog,
         source_schema=source.schema,
-        sources=drawn_columns(con, candidate.staged),
+        sources=drawn_columns(con, candidate.staged) if proof else [],
         columns=_columns(candidate, dict(columns_of(con, rows, "publish")), trees),
         thresholds=_thresholds(made),
     )
-    evidence = evidence_of(con, rows, candidate.policy.audited(), kept)
-    record(con, target.catalog, release_id, made.report.measures, evidence, statement="release")
+    if proof:
+        evidence = evidence_of(con, rows, candidate.policy.audited(), kept)
+        record(con, target.catalog, release_id, made.report.measures, evidence, statement="release")
 
 
 def _columns(
