@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     import duckdb
 
     from duckanon.policy.bind import Attribute
-    from duckanon.statements.names import QualifiedName
     from duckanon.statements.options import Options
+    from duckanon.statements.tokens import QualifiedName
 
 
 def audit_relation(

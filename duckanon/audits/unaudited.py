@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from duckanon.audits.legible import legible
 from duckanon.database import engine, templates
-from duckanon.database.quoting import ident
+from duckanon.database.templates import ident
 from duckanon.errors import SourceError
 from duckanon.policy.bind import Role
 from duckanon.policy.names import fold

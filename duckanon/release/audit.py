@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from duckanon.audits.report import Report
     from duckanon.database.relations import Target
     from duckanon.release.metadata import Published
-    from duckanon.statements.names import QualifiedName
     from duckanon.statements.options import Options
+    from duckanon.statements.tokens import QualifiedName
 
 
 UNRECORDED = "this audit was not recorded"

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from duckanon.audits.evidence import evidence_of
-from duckanon.database import blocks, drafts, engine, interrupts, templates
+from duckanon.database import drafts, engine, file_room, interrupts, templates
 from duckanon.database.engine import transaction
+from duckanon.database.fingerprint import carries_its_type
 from duckanon.database.handover import lossless
 from duckanon.database.paths import check_local
-from duckanon.database.quoting import plain
 from duckanon.database.relations import columns_of, named, subquery
-from duckanon.database.sorted_rows import carries_its_type
+from duckanon.database.templates import plain
 from duckanon.errors import AuditFailure, DuckanonError, ReleaseError
 from duckanon.policy.names import RECORDS, fold
 from duckanon.policy.policy import Policy
@@ -278,7 +278,7 @@ def _to_database(con: duckdb.DuckDBPyConnection, release: _ExportedRelease, draf
         record(fresh, "export", published.release_id, report.measures, evidence, statement="export")
         detach(fresh)
     # Blocks that the record of this audit replaced: nothing secret, but nobody vouches for them.
-    blocks.clear(draft)
+    file_room.clear(draft)
     return report
 
 

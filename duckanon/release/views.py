@@ -116,7 +116,7 @@ def create(
 
     Only an anonymized view is replaced; an error leaves nothing visible. The source must have the columns of
     `before`, if given. `only`: the only release of its database, so no comparison is prepared. Without
-    `proof` the audit is not recorded, for a release that leaves as a file without metadata.
+    `proof` the audit is not recorded, for a release that leaves as a CSV.
     """
     metadata.check_writable(con, target)
     with metadata.undisturbed(con, target.catalog):

@@ -102,9 +102,9 @@ def test_other_versions_compile_anew(package: Path, monkeypatch: pytest.MonkeyPa
     if what == "jinja":
         monkeypatch.setattr("jinja2.__version__", "0.0")
     else:
-        changed = package / "quoting.py"
+        changed = package / "templates.py"
         changed.write_text("changed")
-        monkeypatch.setattr(templates.quoting, "__file__", str(changed))
+        monkeypatch.setattr(templates, "__file__", str(changed))
     assert templates._compiled() == {}
 
 

@@ -17,7 +17,7 @@ from duckanon.evaluation.attack.linking import link
 from duckanon.evaluation.attack.options import Attack
 from duckanon.evaluation.attack.prepare import Sides, prepare
 from duckanon.evaluation.attack.result import Linkage, Share, SubsetRisk, estimate
-from duckanon.statements.names import parse_name
+from duckanon.statements.tokens import parse_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,7 +19,7 @@ from duckanon.evaluation.workload.script import (
     described,
     read_queries,
 )
-from duckanon.statements.names import parse_name
+from duckanon.statements.tokens import parse_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
