@@ -19,10 +19,9 @@ from duckdb.func import ARROW
 
 from duckanon.audits.headers import audit_names
 from duckanon.database import engine, templates
-from duckanon.database.fingerprint import row_digests
+from duckanon.database.fingerprint import row_digests, tells_all
 from duckanon.database.interrupts import interruptible
 from duckanon.database.relations import columns_of, named
-from duckanon.database.sorted_rows import tells_all
 from duckanon.errors import DuckanonError, PolicyError, SourceError
 from duckanon.hierarchies import build as hierarchies
 from duckanon.kernels.closeness.emd import emd_ordered
@@ -30,8 +29,7 @@ from duckanon.literature.partitions import partition
 from duckanon.policy.names import fold
 from duckanon.policy.policy import Policy, hierarchy_names
 from duckanon.release import unpublished
-from duckanon.statements.names import parse_name
-from duckanon.statements.tokens import tokenize, unquoted
+from duckanon.statements.tokens import parse_name, tokenize, unquoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

@@ -17,8 +17,8 @@ from duckanon.audits.report import Measure, Report, Violation
 from duckanon.database import engine, own_copy, templates
 from duckanon.database.csv_files import read_csv
 from duckanon.database.engine import temporary, transaction
-from duckanon.database.quoting import ident
 from duckanon.database.relations import columns_of, databases, lookup, named, resolve
+from duckanon.database.templates import ident
 from duckanon.errors import PolicyError, ReleaseError, SourceError
 from duckanon.hierarchies.tree import audit_tree
 from duckanon.policy import bind
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     import duckdb
 
     from duckanon.policy.bind import Attribute
-    from duckanon.statements.names import QualifiedName
     from duckanon.statements.options import Options
+    from duckanon.statements.tokens import QualifiedName
 
 
 def audit_relation(

@@ -20,7 +20,7 @@ from duckanon.database.interrupts import interruptible
 from duckanon.database.relations import named
 from duckanon.evaluation.linking import link
 from duckanon.evaluation.prepare import Attack, Sides, prepare
-from duckanon.statements.names import parse_name
+from duckanon.statements.tokens import parse_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

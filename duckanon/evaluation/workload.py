@@ -18,8 +18,7 @@ from duckanon.errors import DuckanonError, SourceError, StatementError
 from duckanon.evaluation.workload_report import QueryError, Workload, cell, summary
 from duckanon.policy.kinds import kind_of
 from duckanon.policy.names import fold, suggestion
-from duckanon.statements.names import parse_name
-from duckanon.statements.tokens import place_of, split, tokenize, unquoted
+from duckanon.statements.tokens import parse_name, place_of, split, tokenize, unquoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

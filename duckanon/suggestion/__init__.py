@@ -14,7 +14,7 @@ from duckanon.database.relations import columns_of, named, subquery
 from duckanon.errors import PolicyError, SourceError
 from duckanon.policy.bind import Role
 from duckanon.policy.names import fold
-from duckanon.statements.names import parse_name
+from duckanon.statements.tokens import parse_name
 from duckanon.suggestion.model import ColumnSet, Suggestion, ranked, statement_of
 from duckanon.suggestion.profile import SourceColumn, profile, uniqueness_of_sets
 from duckanon.suggestion.roles import column_suggestions

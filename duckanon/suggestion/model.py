@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from duckanon.audits.legible import legible
 from duckanon.audits.report import text_table
 from duckanon.database import templates
-from duckanon.database.quoting import ident
+from duckanon.database.templates import ident
 from duckanon.policy.bind import Role
 from duckanon.policy.kinds import NUMBERS, default_rule, kind_of
 

@@ -32,8 +32,8 @@ from duckanon.audits.run import audit_columns, audit_sql, roles_of, unaudited, w
 from duckanon.database import engine, templates
 from duckanon.database.fingerprint import digest, fingerprint
 from duckanon.database.paths import split
-from duckanon.database.quoting import ident, one_file
 from duckanon.database.relations import columns_of, named
+from duckanon.database.templates import ident, one_file
 from duckanon.errors import PolicyError, SourceError
 from duckanon.hierarchies.tree import audit_tree
 from duckanon.policy import bind
