@@ -8,7 +8,8 @@ INSTALLED := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow test-long lint fmt bench mutate performance reproduce readme install-sql wheel clean
+.PHONY: help install demo test test-slow test-long lint fmt docs bench mutate performance reproduce \
+	readme install-sql wheel wheels clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -55,6 +56,11 @@ fmt: $(INSTALLED) ## format the Python code
 	@$(BIN)/ruff check --fix --quiet . || true
 	@$(BIN)/ruff format .
 
+docs: $(INSTALLED) ## the documentation site in build/site, with its links and anchors checked
+	@$(BIN)/python -c "import mkdocstrings_handlers.python, zensical" 2>/dev/null || \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
+	@$(BIN)/python docs/build_site.py
+
 bench: $(INSTALLED) ## performance bars as ratios, each within one run
 	@$(BIN)/python -m benchmarks
 
@@ -64,6 +70,9 @@ mutate: $(INSTALLED) ## break every audit in sql/audit in ten ways and more; the
 wheel: $(INSTALLED) ## a wheel in dist that has the kernels compiled, for this Python and system
 	@$(BIN)/python -m duckanon.release.prepare
 	@$(BIN)/python -m build --wheel --no-isolation --outdir dist .
+
+wheels: $(INSTALLED) ## such a wheel for each Python from 3.11 to 3.14 that is to be had here, each tried in a fresh environment
+	@.ci/wheels
 
 performance: $(INSTALLED) ## write docs/performance.md from the results of the last make bench
 	@$(BIN)/python docs/performance.py

@@ -1,4 +1,4 @@
-"""The pages on the methods and the measures: complete, linked, and their examples run."""
+"""The pages on the methods and the measures: complete, and their examples run."""
 
 from __future__ import annotations
 
@@ -22,34 +22,11 @@ DOCS = ROOT / "docs"
 INDEX = DOCS / "methods" / "README.md"
 FAMILIES = sorted(set((DOCS / "methods").glob("*.md")) - {INDEX})
 PAGES = [INDEX, *FAMILIES, DOCS / "measures.md"]
-WRITTEN_BY_SCRIPTS = {"reproduction.md", "performance.md"}
-"""May be absent: `make reproduce` and `make performance` write them."""
 
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"\]\(([^)\s]+)\)")
 SECTION = re.compile(r"^## `(\w+)`.*?\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 
 SECTIONS = {name: text for page in FAMILIES for name, text in SECTION.findall(page.read_text("utf-8"))}
-
-
-def anchors(text: str) -> set[str]:
-    """Return the fragments that the headings of a page can be reached by, as GitHub forms them."""
-    headings = re.findall(r"^#+ (.+)$", FENCED.sub("", text), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-def broken(page: Path) -> list[str]:
-    """Return the links of a page that lead nowhere."""
-    wrong = []
-    for link in LINK.findall(FENCED.sub("", page.read_text("utf-8"))):
-        path, _, fragment = link.partition("#")
-        if "://" in path or path.rpartition("/")[2] in WRITTEN_BY_SCRIPTS:
-            continue
-        target = (page.parent / path).resolve() if path else page
-        if not target.exists() or (fragment and fragment not in anchors(target.read_text("utf-8"))):
-            wrong.append(link)
-    return wrong
 
 
 def test_every_method_has_one_heading_in_one_page() -> None:
@@ -97,11 +74,6 @@ def test_examples_run(page: Path) -> None:
     names: dict[str, Any] = {}
     for number, block in enumerate(blocks, 1):
         exec(compile(block, f"{page.name}, block {number}", "exec"), names)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_links_lead_somewhere(page: Path) -> None:
-    assert broken(page) == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

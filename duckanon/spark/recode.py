@@ -20,8 +20,8 @@ from duckanon.audits.report import Measure
 from duckanon.database import arrow, engine
 from duckanon.errors import ReleaseError
 from duckanon.policy.reported import MIN_VALUES
-from duckanon.release.recoding.recoder import Members, Recoder
-from duckanon.release.stages.recode.digits import (
+from duckanon.release.recoding import Members, Recoder
+from duckanon.release.stages.digits import (
     NOISE_SHARE,
     WHOLE_MIN_NUMBER,
     rounding_of,
@@ -29,7 +29,7 @@ from duckanon.release.stages.recode.digits import (
     telling,
     units_of,
 )
-from duckanon.release.stages.recode.few import too_few
+from duckanon.release.stages.recode import too_few
 from duckanon.spark.partition import CLASS_BITS, in_order
 from duckanon.spark.stage import column, number
 from duckanon.spark.tasks import PACKED, combined, database, in_utc, mapped, packed, unpacked

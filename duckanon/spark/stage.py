@@ -13,7 +13,7 @@ from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.policy.kinds import NUMBERS
 from duckanon.release.folders import not_yet, released_type
-from duckanon.release.recoding.recoder import fields_of
+from duckanon.release.recoding import fields_of
 from duckanon.spark.tasks import FILE_MAX_RECORDS
 
 if TYPE_CHECKING:

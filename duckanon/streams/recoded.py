@@ -14,7 +14,7 @@ import pyarrow as pa
 from duckanon.database import arrow, engine, outgoing
 from duckanon.database.intake import plain_type
 from duckanon.errors import SourceError
-from duckanon.release.stages.recode.digits import digits_in, rounding_of, searched, unit_in
+from duckanon.release.stages.digits import digits_in, rounding_of, searched, unit_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

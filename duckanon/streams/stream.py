@@ -20,7 +20,7 @@ from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.policy.names import CLASS, fold, twice
 from duckanon.policy.reported import reported_figure
-from duckanon.release.recoding.recoder import Recoder, fields_of, known_classes
+from duckanon.release.recoding import Recoder, fields_of, known_classes
 from duckanon.release.stages.stage import subject_columns_of
 from duckanon.streams.closeness import ClosenessGuard, SensitiveValues, with_thresholds
 from duckanon.streams.coordinates import Coordinates, check_scales, climbs_of

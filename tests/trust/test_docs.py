@@ -1,4 +1,4 @@
-"""docs/trust.md: its example runs, its links lead somewhere, every trap has a row and a test."""
+"""docs/trust.md: its example runs, every trap has a row and a test."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "trust.md").read_text(encoding="utf-8")
-GENERATED = {"performance.md"}
 
 
 def test_the_example_runs() -> None:
@@ -15,10 +14,7 @@ def test_the_example_runs() -> None:
     exec(compile(block, "trust.md", "exec"), {})
 
 
-def test_links_lead_somewhere_and_the_page_is_short() -> None:
-    links = {link for link in re.findall(r"\]\(([^)#]+)\)", PAGE) if "://" not in link} - GENERATED
-    assert links
-    assert all((DOCS / link).exists() for link in links), links
+def test_the_page_is_short() -> None:
     lines = PAGE.splitlines()
     assert len(lines) <= 150
     assert max(len(line) for line in lines if not line.startswith("|")) <= 120
