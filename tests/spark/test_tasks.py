@@ -1,4 +1,4 @@
-"""Files that tasks read by themselves: the release is that of rows which Spark hands over."""
+"""Rows that tasks get: the release is the same for files that tasks read and rows that Spark hands over."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ ASKED: dict[str, Any] = {
 }  # fmt: skip
 
 WATCH = """
-from duckanon.spark import files
-files.held, files.asked = files._can_be_read, []
+from duckanon.spark import tasks
+tasks.held, tasks.asked = tasks._can_be_read, []
 def can_be_read(spark, folder):
-    files.asked.append(files.held(spark, folder))
-    return files.asked[-1]
-files._can_be_read = can_be_read
+    tasks.asked.append(tasks.held(spark, folder))
+    return tasks.asked[-1]
+tasks._can_be_read = can_be_read
 """
-ASK = "import json\nfrom duckanon.spark import files\nprint(json.dumps(files.asked))\nfiles.asked.clear()\n"
+ASK = "import json\nfrom duckanon.spark import tasks\nprint(json.dumps(tasks.asked))\ntasks.asked.clear()\n"
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def watched(running: Running) -> Iterator[Running]:
     """Spark that keeps whether tasks read the files of each step."""
     running.run(WATCH)
     yield running
-    running.run("from duckanon.spark import files\nfiles._can_be_read = files.held\n")
+    running.run("from duckanon.spark import tasks\ntasks._can_be_read = tasks.held\n")
 
 
 def rows() -> pa.Table:
@@ -57,12 +57,12 @@ def test_rows_and_files_give_one_release(watched: Running) -> None:
     assert "error" not in by_files, by_files["error"]
     assert json.loads(watched.run(ASK)) == [True] * 4
     watched.run(
-        "from duckanon.spark import files\nfiles.most, files.WHOLE_FILE_MAX_BYTES = files.WHOLE_FILE_MAX_BYTES, 0\n"
+        "from duckanon.spark import tasks\ntasks.most, tasks.WHOLE_FILE_MAX_BYTES = tasks.WHOLE_FILE_MAX_BYTES, 0\n"
     )
     try:
         by_rows = watched.anonymize(rows(), ASKED, tile=40, part=50, partitions=3)
     finally:
-        watched.run("from duckanon.spark import files\nfiles.WHOLE_FILE_MAX_BYTES = files.most\n")
+        watched.run("from duckanon.spark import tasks\ntasks.WHOLE_FILE_MAX_BYTES = tasks.most\n")
     assert json.loads(watched.run(ASK)) == [False] * 4
     assert by_files["evidence"]["fingerprint"] == by_rows["evidence"]["fingerprint"]
     assert by_files["report"] == by_rows["report"]
@@ -134,14 +134,14 @@ OTHERS = """
 import tempfile
 from pyspark.sql import SparkSession
 from duckanon import DuckanonError, Policy
-from duckanon.spark import audits, files
+from duckanon.spark import audits, tasks
 spark = SparkSession.getActiveSession()
 folder = tempfile.mkdtemp() + "/made"
 spark.range(40).selectExpr("id % 4 AS a", "id % 5 AS pay").write.parquet(folder)
 policy = Policy(quasi_identifiers="a", sensitive="pay", k=2, t=0.5)
 for records in (40, 39):
     try:
-        written = files.StoredRecords(folder, records)
+        written = tasks.StoredRecords(folder, records)
         report = audits.audited(spark.read.parquet(folder), policy, name="made", written=written)
         print(report.measures[0].value)
     except DuckanonError as error:
@@ -161,8 +161,8 @@ import pyarrow as pa
 
 def task(batches):
     import gc, sys, zipimport
-    from duckanon.spark import worker
-    worker.database()
+    from duckanon.spark import tasks
+    tasks.database()
     left = [path for path, one in sys.path_importer_cache.items() if isinstance(one, zipimport.zipimporter)]
     from pyspark.sql import udtf  # from an archive, and not needed before
     for batch in batches:
@@ -183,12 +183,11 @@ HANDED = """
 import datetime, tempfile
 from pyspark.sql import SparkSession
 import pyarrow as pa
-from duckanon.spark.files import mapped
-from duckanon.spark.handed import as_spark_has_it
+from duckanon.spark.tasks import in_utc, mapped
 
 def task(batches):
     for batch in batches:
-        rows = as_spark_has_it(pa.Table.from_batches([batch]), pa.schema([]))
+        rows = in_utc(pa.Table.from_batches([batch]))
         told = [f"{field.name} {field.type}" for field in rows.schema]
         yield pa.record_batch({"told": [str(told), *sorted(map(str, rows.to_pylist()))]})
 
@@ -215,3 +214,65 @@ def test_files_give_what_spark_hands_over_of_some_columns(running: Running) -> N
     handed, read = running.run(HANDED).splitlines()
     assert handed == read
     assert handed.startswith("[\"['x timestamp[us, tz=UTC]', 'y int64']\"")
+
+
+PACKED_ROWS = """
+from datetime import UTC, datetime
+from decimal import Decimal
+import numpy as np
+import pyarrow as pa
+from duckanon.spark.tasks import packed, unpacked
+moments = [datetime(2024, 1, 1, 0, 0, second, tzinfo=UTC) for second in range(6)]
+PACKED_ROWS = pa.table({
+    "n": pa.array([1, None, 3, 4, 5, 6], pa.int32()), "s": ["a", "", None, "ä" * 50, "b", "c"],
+    "x": [0.0, -0.0, float("nan"), None, float("inf"), 1.5], "at": pa.array(moments, pa.timestamp("us", "UTC")),
+    "money": pa.array([Decimal("1.50"), None, *map(Decimal, "2345")], pa.decimal128(12, 2)),
+    "raw": pa.array([b"\\\\x00", b"", None, b"abc", b"d", b"e"], pa.binary()),
+    "yes": [True, None, False, True, True, False],
+})
+same = lambda one, other: one.schema == other.schema and repr(one.to_pydict()) == repr(other.to_pydict())
+"""
+
+PACKED_PARTS = """
+for parts in ([0] * 6, [0, 0, 1, 1, 1, 5], [5, 0, 5, 1, 0, 5], [6, 5, 4, 3, 2, 1]):
+    batch = packed(PACKED_ROWS, np.array(parts, np.int64))
+    print(batch.column("part").to_pylist() == sorted(set(parts)))
+    for part, records, value in zip(*batch.columns, strict=True):
+        places = [place for place, number in enumerate(parts) if number == part.as_py()]
+        print(records.as_py() == len(places) and same(unpacked([value]), PACKED_ROWS.take(places)))
+"""
+
+PACKED_TWICE = """
+batches = [packed(PACKED_ROWS.slice(start, 3), np.zeros(3, np.int64)) for start in (0, 3)]
+print(same(unpacked([value for batch in batches for value in batch.column("packed")]), PACKED_ROWS))
+many = pa.table({"s": ["text " * 100] * 1000})
+print(len(packed(many.slice(998), np.zeros(2, np.int64)).column("packed")[0].as_py()) < 4000)
+print(len(packed(PACKED_ROWS.slice(0, 0), np.zeros(0, np.int64))) == 0)
+"""
+
+
+def test_each_part_has_its_rows_in_their_order(running: Running) -> None:
+    assert set(running.run(PACKED_ROWS + PACKED_PARTS).split()) == {"True"}
+
+
+def test_what_several_tasks_packed_is_put_together(running: Running) -> None:
+    """A slice of a table packs its own rows alone, and no row is no part."""
+    assert running.run(PACKED_ROWS + PACKED_TWICE).split() == ["True"] * 3
+
+
+BATCHES = """
+import json
+import pyarrow as pa
+from duckanon.spark import tasks
+tasks.BATCH_ROWS, tasks.BATCH_BYTES, held = 10, 1000, (tasks.BATCH_ROWS, tasks.BATCH_BYTES)
+def sizes(*rows, width=1):
+    batches = [pa.RecordBatch.from_arrays([pa.array(["x" * width] * count)], ["a"]) for count in rows]
+    return [len(table) for table in tasks.combined(iter(batches))]
+print(json.dumps([sizes(), sizes(0, 0), sizes(4, 0, 5, 1, 3), sizes(25, 1), sizes(1, 1, 1, 1, width=600)]))
+tasks.BATCH_ROWS, tasks.BATCH_BYTES = held
+"""
+
+
+def test_batches_are_put_together_up_to_so_many_rows_or_bytes(running: Running) -> None:
+    """By hand: ten rows, or some thousand bytes; batches without a row are passed over."""
+    assert json.loads(running.run(BATCHES)) == [[], [], [10, 3], [25, 1], [2, 2]]
