@@ -75,7 +75,8 @@ def anonymize(
             return PASSED
         name = Target("memory", "main", table or path.stem)
         # Interruptible separately: the view in memory is not yet the file that the user asked for.
-        made = interruptible(create)(con, query, release_policy, name, effect=effect, only=True)
+        proof = path.suffix.lower() != ".csv"
+        made = interruptible(create)(con, query, release_policy, name, effect=effect, only=True, proof=proof)
         report = interruptible(export)(con, name, str(path), written=texts, just_made=True, **formulas)
     # The audit is of the file. Measures that its rows do not show are taken from CREATE.
     known = {measure.measure for measure in report.measures}

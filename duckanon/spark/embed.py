@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as sf
 
-from duckanon.database import arrow, ordered
+from duckanon.database import arrow
 from duckanon.errors import InfeasibleError, PolicyError
 from duckanon.kernels.closeness.reference import LARGEST_TOTAL
 from duckanon.policy.kinds import NUMBERS
@@ -61,27 +61,27 @@ class Axis:
         """Return the axis with its corners, and the number or code of each record."""
         if self.field.kind in NUMBERS:
             return self.axis, _numbers(column, self.field)
-        texts = ordered.plain(pc.cast(column, pa.string()))
+        texts = arrow.sortable(pc.cast(column, pa.string()))
         if self.values is not None:
-            return self.axis, arrow.numbers(ordered.places(texts, self.values)).astype(np.float64)
-        here = ordered.distinct(texts)
+            return self.axis, arrow.numbers(arrow.places_among(texts, self.values)).astype(np.float64)
+        here = arrow.distinct(texts)
         corners = signs_of(np.array([digest(value) for value in here.to_pylist()], np.uint64), seed)
-        codes = arrow.numbers(ordered.places(texts, here)).astype(np.float64)
+        codes = arrow.numbers(arrow.places_among(texts, here)).astype(np.float64)
         return replace(self.axis, corners=corners), codes
 
     def cuts(self, column: pa.ChunkedArray) -> NDArray[np.float64]:
         """Return the numbers by which records are cut into tiles, NULL last."""
         if self.field.kind in NUMBERS:
             return np.nan_to_num(_numbers(column, self.field), nan=np.inf)
-        texts = ordered.plain(pc.cast(column, pa.string()))
-        here = ordered.distinct(texts)
+        texts = arrow.sortable(pc.cast(column, pa.string()))
+        here = arrow.distinct(texts)
         known = here if self.values is None else self.values
         order = (
             np.array([digest(value) for value in here.to_pylist()], np.float64)
             if self.values is None
             else np.arange(len(known), dtype=np.float64)
         )
-        return np.asarray(order[arrow.numbers(ordered.places(texts, known))])
+        return np.asarray(order[arrow.numbers(arrow.places_among(texts, known))])
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def _of_text(staged: Staged, field: Field) -> Axis:
         [row] = counted.agg(sf.sum(sf.col("count").cast("decimal(38,0)") * sf.col("count"))).collect()
         axis = _nominal(field, weight, np.zeros((0, CODE_DIRECTIONS)), 1 - float(row[0]) / staged.size**2)
         return Axis(field, axis)
-    values = ordered.distinct(ordered.plain(rows.column("value")))
+    values = arrow.distinct(arrow.sortable(rows.column("value")))
     counts = arrow.numbers(rows.column("count"))[_order(values, rows.column("value"))]
     shares = counts / staged.size
     return Axis(field, _nominal(field, weight, simplex(len(values)), 1 - float((shares**2).sum())), values)
@@ -228,7 +228,7 @@ def _of_number(staged: Staged, field: Field, total: int, squares: int) -> Axis:
 
 def _order(values: pa.Array, column: pa.ChunkedArray) -> NDArray[np.int64]:
     """Return the row of each value."""
-    places = arrow.numbers(ordered.places(ordered.plain(column), values))
+    places = arrow.numbers(arrow.places_among(arrow.sortable(column), values))
     rows = np.empty(len(places), np.int64)
     rows[places] = np.arange(len(places))
     return rows

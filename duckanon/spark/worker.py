@@ -31,7 +31,7 @@ def in_utc(con: duckdb.DuckDBPyConnection) -> None:
 
 @cache
 def _opened() -> duckdb.DuckDBPyConnection:
-    con = engine.opened(threads=1)
+    con = engine.in_memory(threads=1)
     in_utc(con)
     # Spark collects garbage after every task. Frozen modules are not searched again.
     gc.freeze()

@@ -1,20 +1,28 @@
-"""The blocks of a DuckDB file: where the file ends, and what lies in blocks that no table uses.
+"""Bytes of a released file that no query reads, in a DuckDB file and in a Parquet file.
 
-A file begins with three pages of 4,096 bytes: the main header and two headers of the database. The header
-with the larger number of iterations is valid. Blocks follow. The header gives the size and the number of the
-blocks and the place of the list of free blocks. No query reads a free block or bytes behind the last block.
+A DuckDB file begins with three pages of 4,096 bytes: the main header and two headers of the database. The
+header with the larger number of iterations is valid. Blocks follow. The header gives the size and the number
+of the blocks and the place of the list of free blocks. No query reads a free block or bytes behind the last
+block. In a Parquet file no query reads bytes of no column, and words in the footer. Page headers and unknown
+fields of the footer are not checked.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from duckanon.database import engine, templates
+from duckanon.errors import SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    import duckdb
 
 _PAGE_BYTES = 4096
 
@@ -44,6 +52,17 @@ _NO_BLOCK = 2**64 - 1
 
 _BLOCK = 2**56 - 1
 """Part of a pointer that is the number of the block; the rest is that of the piece in it."""
+
+
+_MAGIC, _TAIL = 4, 8
+"""Bytes before the first column, and behind the footer."""
+
+_WRITER_NAME = re.compile(r"[A-Za-z0-9 ._()+:-]{1,100}")
+_SPARK_VERSION = re.compile(r"[0-9][A-Za-z0-9._-]{0,39}")
+_TYPE = re.compile(r"[a-z_]+(\([0-9, ]+\))?")
+
+SPARK_VERSION = "org.apache.spark.version"
+SPARK_COLUMNS = "org.apache.spark.sql.parquet.row.metadata"
 
 
 @dataclass(frozen=True)
@@ -131,3 +150,73 @@ def _words(file: BinaryIO, pointer: int, count: int, size: int) -> Iterator[int]
 def _at(file: BinaryIO, start: int, length: int) -> bytes:
     file.seek(start)
     return file.read(length)
+
+
+def parquet_records(con: duckdb.DuckDBPyConnection, path: Path, stage: str) -> int:
+    """Number of records that the footer of a file states."""
+    return int(_parquet_facts(con, path, stage)[1])
+
+
+def beside_parquet(
+    con: duckdb.DuckDBPyConnection, path: Path, columns: Sequence[str], stage: str, *, ours: str | None = None
+) -> Iterator[str]:
+    """Tell what a file with these columns holds that Spark, or EXPORT with its key `ours`, does not write."""
+    writer, _, footer, size = _parquet_facts(con, path, stage)
+    free = _outside(con, path, size - _TAIL - footer, stage)
+    if free:
+        yield f"it holds {free} bytes that belong to no column"
+    if not _WRITER_NAME.fullmatch(writer or ""):
+        yield "the name of the program that wrote it is none"
+    query = templates.render("evidence/parquet.sql.j2:parquet_words", path=path)
+    for key, value in engine.rows(con, query, stage, error=SourceError):
+        name = bytes(key).decode("utf-8", "replace")
+        if name != ours if ours else not _by_spark(name, bytes(value), columns):
+            writer = "EXPORT" if ours else "Spark"
+            yield f"its footer has {name[:80]!r}, {len(value)} bytes, which {writer} does not write like this"
+
+
+def _parquet_facts(con: duckdb.DuckDBPyConnection, path: Path, stage: str) -> tuple[Any, ...]:
+    query = templates.render("evidence/parquet.sql.j2:parquet_facts", path=path)
+    (facts,) = engine.rows(con, query, stage, error=SourceError)
+    return facts
+
+
+def _outside(con: duckdb.DuckDBPyConnection, path: Path, end: int, stage: str) -> int:
+    """Bytes before the footer outside every column, index and filter."""
+    query = templates.render("evidence/parquet.sql.j2:file_room", path=path)
+    free, at = 0, _MAGIC
+    for first, length in engine.rows(con, query, stage, error=SourceError):
+        free += max(0, first - at)
+        at = max(at, first + length)
+    return int(free + max(0, end - at))
+
+
+def _by_spark(name: str, value: bytes, columns: Sequence[str]) -> bool:
+    """Whether Spark writes an entry of the footer for columns without metadata."""
+    try:
+        text = value.decode("utf-8")
+        if name == SPARK_VERSION:
+            return _SPARK_VERSION.fullmatch(text) is not None
+        return name == SPARK_COLUMNS and _bare(json.loads(text), text, columns)
+    except ValueError:
+        return False
+
+
+def _bare(schema: Any, text: str, columns: Sequence[str]) -> bool:
+    """Whether a schema of Spark has names and types of the columns and nothing else."""
+    fields = schema.get("fields") if isinstance(schema, dict) else None
+    if not isinstance(fields, list) or schema != {"type": "struct", "fields": fields}:
+        return False
+    names = [field.get("name") for field in fields if isinstance(field, dict)]
+    shortest = len(json.dumps(schema, separators=(",", ":"), ensure_ascii=False))
+    return (
+        names == list(columns)
+        and len(names) == len(fields)
+        and len(text) <= shortest
+        and all(
+            field == {"name": field["name"], "type": field.get("type"), "nullable": True, "metadata": {}}
+            and isinstance(field["type"], str)
+            and _TYPE.fullmatch(field["type"])
+            for field in fields
+        )
+    )

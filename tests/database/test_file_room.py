@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
-from duckanon.database import blocks
+from duckanon.database import file_room
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,15 +34,15 @@ def test_free_blocks_are_those_that_duckdb_counts(tmp_path: Path, block_size: in
     file = tmp_path / "d.duckdb"
     end, free = with_free_blocks(file, block_size, rows)
     assert free > (500 if block_size == 16_384 else 2)
-    found = blocks.room(file)
+    found = file_room.room(file)
     assert (found.behind, found.size, len(set(found.free))) == (
         max(0, file.stat().st_size - end),
         block_size,
         free,
     )
-    assert blocks.filled(file, found) > 0
-    blocks.clear(file)
-    assert blocks.filled(file, found) == 0
+    assert file_room.filled(file, found) > 0
+    file_room.clear(file)
+    assert file_room.filled(file, found) == 0
     with duckdb.connect(str(file)) as con:
         kept = f"SELECT count(*) = {rows} FROM kept SEMI JOIN (SELECT hash(i) AS a FROM range({rows}) AS r(i)) USING (a)"
         assert con.execute(kept).fetchall() == [(True,)]
@@ -54,9 +54,9 @@ def test_bytes_behind_the_end(tmp_path: Path) -> None:
     file = tmp_path / "d.duckdb"
     with duckdb.connect(str(file)) as con:
         con.execute("CREATE TABLE t AS FROM range(9)")
-    assert blocks.room(file).behind == 0
+    assert file_room.room(file).behind == 0
     file.write_bytes(file.read_bytes() + b"hidden")
-    assert blocks.room(file).behind == 6
+    assert file_room.room(file).behind == 6
 
 
 @pytest.mark.parametrize("pointer", [2**40, (63 << 56) | 2**30, 2**63])
@@ -68,4 +68,4 @@ def test_a_list_of_free_blocks_that_leads_nowhere_is_an_error(tmp_path: Path, po
         struct.pack_into("<Q", content, page + 24, pointer)
     file.write_bytes(content)
     with pytest.raises(ValueError, match="the list of free blocks"):
-        blocks.room(file)
+        file_room.room(file)
