@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Scalar = str | int | Decimal | bool
 Value = Scalar | tuple[str, ...] | Mapping[str, Scalar]
 
-EXPORT_OPTIONS = ("csv_formulas",)
+EXPORT_OPTIONS = ("csv_formulas", "overwrite", "evidence")
 """Options of EXPORT."""
 
 REFRESH_OPTIONS = ("mode", "on_intersection")
