@@ -11,7 +11,7 @@ import typer  # noqa: TC002 - typer reads the annotations
 
 from duckanon.api import files
 from duckanon.cli.flags import quoted
-from duckanon.cli.parsing import BEFORE
+from duckanon.cli.parsing import UNCOMPLETED_PART
 from duckanon.errors import DuckanonError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def of_option(choices: Sequence[str], form: str | None) -> Callable[..., list[st
     """Completion of the values of an option: words, columns between commas, or pairs of both."""
 
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
-        whole = os.environ.get(BEFORE, "") + incomplete
+        whole = os.environ.get(UNCOMPLETED_PART, "") + incomplete
         if form is None or "COLUMN" not in form:
             return list(choices)
         done, comma, entry = whole.rpartition(",")
@@ -41,7 +41,7 @@ def of_option(choices: Sequence[str], form: str | None) -> Callable[..., list[st
 
 def of_file(incomplete: str) -> list[str]:
     """Completion of ``file.duckdb:table``; the shell itself completes names of files."""
-    name = os.environ.get(BEFORE, "") + incomplete
+    name = os.environ.get(UNCOMPLETED_PART, "") + incomplete
     with contextlib.suppress(DuckanonError, duckdb.Error, OSError), files.opened(name) as con:
         return _behind(files.tables(con, name))
     return []
@@ -59,4 +59,4 @@ def _columns(ctx: typer.Context) -> list[str]:
 
 def _behind(words: Sequence[str]) -> list[str]:
     """The part of each word that the shell completes; typer leaves out words that do not fit."""
-    return [word[len(os.environ.get(BEFORE, "")) :] for word in words]
+    return [word[len(os.environ.get(UNCOMPLETED_PART, "")) :] for word in words]

@@ -23,8 +23,8 @@ class Voice(NamedTuple):
     words: Callable[[str], str] = str
 
 
-_PLAIN = Voice()
-_voice: ContextVar[Voice] = ContextVar("duckanon_voice", default=_PLAIN)
+_USUAL_VOICE = Voice()
+_voice: ContextVar[Voice] = ContextVar("duckanon_voice", default=_USUAL_VOICE)
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 BASH = ("_DUCKANON_COMPLETE", "complete_bash")
 """Variable, and its value, by which bash asks for completion."""
 
-BEFORE = "_DUCKANON_BEFORE"
+UNCOMPLETED_PART = "_DUCKANON_BEFORE"
 """Variable with the part of a word that bash does not complete: what stands before the last : or =."""
 
 _NUMBERS = {"valid integer": "a whole number", "valid number": "a number"}
@@ -175,7 +175,7 @@ class Named(Command):
 def join_words(environment: MutableMapping[str, str]) -> None:
     """Join the words that bash splits at : and =, in the variables by which it asks for completion.
 
-    bash completes what stands behind the last : or =, so what stands before is kept in the variable `BEFORE`.
+    bash completes the part behind the last : or =. The variable `UNCOMPLETED_PART` keeps what stands before.
     """
     # bash joins its words by line breaks.
     blank = "\n" if "\n" in environment["COMP_WORDS"] else " "
@@ -189,7 +189,7 @@ def join_words(environment: MutableMapping[str, str]) -> None:
         joined[-1:] = joined[-1].split("=", 1)
     begin = max(joined[-1].rfind(":"), joined[-1].rfind("=")) + 1
     before, joined[-1] = joined[-1][:begin], joined[-1][begin:]
-    environment[BEFORE] = before
+    environment[UNCOMPLETED_PART] = before
     environment.update(COMP_WORDS=blank.join(joined), COMP_CWORD=str(len(joined) - 1))
 
 
