@@ -10,6 +10,7 @@ import typer
 
 from duckanon.api import files
 from duckanon.api.execute import Outcome
+from duckanon.cli.completion import of_file
 from duckanon.cli.documents import show
 from duckanon.cli.flags import policy_of_flags
 from duckanon.cli.options import FILES, OF_POLICY, command
@@ -43,7 +44,12 @@ if TYPE_CHECKING:
     ),
 )  # fmt: skip
 def anonymize(
-    source: Annotated[str, typer.Argument(metavar="IN", help="file.csv, file.parquet or file.duckdb:table")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="IN", help="file.csv, file.parquet or file.duckdb:table", autocompletion=of_file
+        ),
+    ],
     target: Annotated[str, typer.Argument(metavar="OUT", help="a new .csv, .parquet, or file.duckdb:table")],
     *,
     flags: dict[str, Any],
