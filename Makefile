@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-slow test-long lint fmt docs bench mutate performance reproduce \
-	readme install-sql wheel clean
+	readme install-sql wheel wheels clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -70,6 +70,9 @@ mutate: $(INSTALLED) ## break every audit in sql/audit in ten ways and more; the
 wheel: $(INSTALLED) ## a wheel in dist that has the kernels compiled, for this Python and system
 	@$(BIN)/python -m duckanon.release.prepare
 	@$(BIN)/python -m build --wheel --no-isolation --outdir dist .
+
+wheels: $(INSTALLED) ## such a wheel for each Python from 3.11 to 3.14 that is to be had here, each tried in a fresh environment
+	@.ci/wheels
 
 performance: $(INSTALLED) ## write docs/performance.md from the results of the last make bench
 	@$(BIN)/python docs/performance.py

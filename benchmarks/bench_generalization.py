@@ -38,7 +38,7 @@ from duckanon.kernels.rollup import classes_at
 from duckanon.literature.full_domain import search
 from duckanon.literature.lattice import Criteria, Lattice
 from duckanon.literature.mondrian import mondrian
-from duckanon.release.stages.embed.embed import simplex
+from duckanon.release.stages.embed import simplex
 from tests.literature import adult
 from tests.reference import reference_file, reference_path
 

@@ -34,7 +34,6 @@ from duckanon.policy.bind import Role
 from duckanon.policy.names import fold
 from duckanon.policy.policy import AuditPolicy, Policy
 from duckanon.release import metadata
-from duckanon.release.drawn import drawn
 from duckanon.release.views import create
 from duckanon.statements.names import parse_name
 
@@ -129,7 +128,7 @@ def _publish(
         raise PolicyError("the model has no policy: add policy={...} to its config()")
     policy, target = Policy.from_toml("", **given), resolve(con, parse_name(name))
     standing = None if full_refresh else metadata.find(con, target)
-    before = None if standing is None else replace(drawn(con, standing), way_out=_FULL_REFRESH)
+    before = None if standing is None else replace(metadata.drawn(con, standing), way_out=_FULL_REFRESH)
     with engine.transaction(con):
         create(con, query, policy, target, or_replace=True, before=before)
         released = columns_of(con, relation_of(target), _STAGE)

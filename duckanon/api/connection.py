@@ -290,6 +290,10 @@ def _located(script: Script, piece: Piece, statement: Statement | None = None) -
         raise
 
 
+_OLD_STORAGE = {"storage_compatibility_version": "v1.2.0"}
+"""Setting for the files of new databases; files that exist, and databases in memory, are as they are."""
+
+
 def connect(database: str | Path = ":memory:", *, read_only: bool = False, **config: Any) -> Connection:
     """Connect to a DuckDB database and run our statements on it.
 
@@ -312,8 +316,11 @@ def connect(database: str | Path = ":memory:", *, read_only: bool = False, **con
     Python variables are not visible as tables, so a script means the same everywhere. To query a frame, call
     ``con.duckdb.register(name, frame)``. DuckDB's progress bar is off, since it writes to stdout. DuckDB's
     allocator returns memory sooner than by default.
+
+    A new database file has the storage version of DuckDB 1.2, so that the stock command line opens it. For a
+    VARIANT in it ask for ``storage_compatibility_version="latest"``. An existing file keeps its version.
     """
-    settings = {"python_enable_replacements": False, **config}
+    settings = {"python_enable_replacements": False, **_OLD_STORAGE, **config}
     connection = duckdb.connect(str(database), read_only=read_only, config=settings)
     engine.quiet(connection)
     engine.frugal(connection, config)

@@ -154,8 +154,12 @@ def within(timeout: float | None) -> Iterator[None]:
     if timeout is None:
         yield
         return
-    if not hasattr(signal, "SIGALRM") or not 0 < timeout < TIMEOUT_MAX_SECONDS:
-        raise DuckanonError(f"--timeout takes a number of seconds, not {timeout}; on Windows there is none")
+    if not hasattr(signal, "SIGALRM"):
+        raise DuckanonError(
+            "--timeout does not work on Windows, which has no interrupting timer: leave it out"
+        )
+    if not 0 < timeout < TIMEOUT_MAX_SECONDS:
+        raise DuckanonError(f"--timeout takes a number of seconds, not {timeout}: above 0, below 100,000,000")
     state, over = _state, False
 
     def ring(number: int, frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""Bytes of a Parquet file of Spark outside its records: bytes of no column, and words in the footer.
+"""Bytes of a Parquet file of a release outside its records: bytes of no column, and words in the footer.
 
 No query reads these bytes. Page headers and unknown fields of the footer are not checked.
 """
@@ -34,8 +34,10 @@ def records(con: duckdb.DuckDBPyConnection, path: Path, stage: str) -> int:
     return int(_facts(con, path, stage)[1])
 
 
-def beside(con: duckdb.DuckDBPyConnection, path: Path, columns: Sequence[str], stage: str) -> Iterator[str]:
-    """Tell what a file with these columns holds that Spark does not write."""
+def beside(
+    con: duckdb.DuckDBPyConnection, path: Path, columns: Sequence[str], stage: str, *, ours: str | None = None
+) -> Iterator[str]:
+    """Tell what a file with these columns holds that Spark, or EXPORT with its key `ours`, does not write."""
     writer, _, footer, size = _facts(con, path, stage)
     free = _free(con, path, size - _TAIL - footer, stage)
     if free:
@@ -45,8 +47,9 @@ def beside(con: duckdb.DuckDBPyConnection, path: Path, columns: Sequence[str], s
     query = templates.render("evidence/parquet.sql.j2:parquet_words", path=path)
     for key, value in engine.rows(con, query, stage, error=SourceError):
         name = bytes(key).decode("utf-8", "replace")
-        if not _expected(name, bytes(value), columns):
-            yield f"its footer has {name[:80]!r}, {len(value)} bytes, which Spark does not write like this"
+        if name != ours if ours else not _expected(name, bytes(value), columns):
+            writer = "EXPORT" if ours else "Spark"
+            yield f"its footer has {name[:80]!r}, {len(value)} bytes, which {writer} does not write like this"
 
 
 def _facts(con: duckdb.DuckDBPyConnection, path: Path, stage: str) -> tuple[Any, ...]:

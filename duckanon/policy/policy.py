@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex
 
 from duckanon.errors import PolicyError
 from duckanon.policy.audit_policy import (
     AUDIT_OPTIONS,
     ROLES,
-    THRESHOLD_OPTIONS,
     AuditPolicy,
     HierarchyRows,
     audited,
@@ -18,51 +21,39 @@ from duckanon.policy.audit_policy import (
     check_roles,
     check_sensitive,
     known_options,
-    share_of,
     store,
     whole_l,
 )
-from duckanon.policy.checks import (
-    Columns,
-    Distance,
-    Effort,
-    Hierarchy,
-    Intersection,
-    LDiversity,
-    Nulls,
-    Number,
-    Objective,
-    Release,
-)
-from duckanon.policy.methods import METHODS
 from duckanon.policy.names import ByColumn, fold, unknown_option
-from duckanon.policy.recodes import Recode
-from duckanon.policy.toml import options_from_toml, options_to_toml
 
 if TYPE_CHECKING:
-    from decimal import Decimal
+    from duckanon.policy.checks import (
+        Columns,
+        Distance,
+        Effort,
+        Hierarchy,
+        Intersection,
+        LDiversity,
+        Nulls,
+        Number,
+        Objective,
+        Release,
+    )
+    from duckanon.policy.kinds import Recode
 
-__all__ = [
-    "AUDIT_OPTIONS",
-    "METHODS",
-    "OPTIONS",
-    "ROLES",
-    "THRESHOLD_OPTIONS",
-    "AuditPolicy",
-    "Distance",
-    "Effort",
-    "LDiversity",
-    "Nulls",
-    "Objective",
-    "Policy",
-    "Recode",
-    "audited",
-    "hierarchy_names",
-    "share_of",
-    "stated_options",
-]
+__all__ = ["AUDIT_OPTIONS", "OPTIONS", "AuditPolicy", "Policy"]
 
 _NO_COLUMN: ByColumn[Any] = ByColumn()
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+KEY_MAX_PARTS = 100
+"""Largest number of parts of a key (``t.charge`` has 2): the parser's memory grows with its square."""
+
+_PART = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')"""
+_LONG_KEY = re.compile(
+    rf"(?:^[ \t]*+\[{{0,2}}|[{{,])[ \t]*+{_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{KEY_MAX_PARTS}}}", re.MULTILINE
+)
 
 
 @dataclass(frozen=True, init=False)
@@ -372,3 +363,51 @@ def _check_means(policy: Policy) -> None:
         if getattr(policy, option) is not None and (full or policy.release != "table"):
             what = "method = 'full_domain'" if full else f"release = {policy.release!r}"
             raise PolicyError(f"{option} is of class means and {what} releases none: leave it out")
+
+
+def options_to_toml(options: Mapping[str, Any]) -> str:
+    """TOML text of options, one line each; a Decimal is written digit by digit.
+
+    >>> print(options_to_toml({"k": 5, "t": {"my col": Decimal("0.150")}}), end="")
+    k = 5
+    t = {"my col" = 0.150}
+    """
+    return "".join(f"{_key(name)} = {_value(value)}\n" for name, value in options.items())
+
+
+def options_from_toml(text: str) -> dict[str, Any]:
+    """Options of TOML text by name, floats as Decimal; a PolicyError with its place if it is not TOML."""
+    long = _LONG_KEY.search(text)
+    if long is not None:
+        line = text.count("\n", 0, long.start()) + 1
+        raise PolicyError(
+            f"line {line} of the policy has a name of more than {KEY_MAX_PARTS} parts with dots between: put "
+            "it in quotes"
+        )
+    try:
+        return tomllib.loads(text, parse_float=Decimal)
+    except ValueError as wrong:
+        raise PolicyError(f"the policy is not TOML: {wrong}") from wrong
+    except RecursionError as deep:
+        raise PolicyError("the policy has brackets within brackets without end: write one list") from deep
+
+
+def _key(name: str) -> str:
+    return name if _BARE_KEY.fullmatch(name) else _string(name)
+
+
+def _string(text: str) -> str:
+    # JSON escapes every character that TOML requires to be escaped, except the delete character.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_key(name)} = {_value(one)}" for name, one in value.items()) + "}"
+    if isinstance(value, int | float | Decimal):
+        return str(value)
+    return "[" + ", ".join(_value(one) for one in value) + "]"

@@ -27,36 +27,30 @@ FORMS: Mapping[str, str] = {
 SUBJECTS = "k_subjects"
 """Measure of a release whose k counts subjects: fewest subjects of a class, measured at release."""
 
-SUBJECTS_PROVED = (
-    f"k counts subjects ({SUBJECTS}), which was proved at release, not from the rows: these do not tell "
-    "whose they are, and k_anonymity counts them"
-)
-"""Note on `SUBJECTS`."""
-
-
 P_PERCENT = "p_percent"
 """Measure by column of a release with the option p_percent: every class keeps p, checked at release.
 
 Its value is None: from the per cent reached, the second contributor to a total could compute the first.
 """
 
-P_PERCENT_PROVED = (
-    f"no class mean tells a record within {P_PERCENT}, which was proved at release, not from the rows: these "
-    "do not tell the values that a mean is of"
-)
-"""Note on `P_PERCENT`."""
-
 MIN_VALUES = "min_values"
 """Measure by column of a release whose means leave NULLs out: fewest values behind a mean."""
 
-MIN_VALUES_PROVED = (
-    f"no class mean is of fewer values than {MIN_VALUES}, which was proved at release, not from the rows: "
-    "these do not tell how many a mean is of"
-)
-"""Note on `MIN_VALUES`."""
-
-OF_THE_RECORDS = (SUBJECTS, P_PERCENT, MIN_VALUES)
-"""Measures that are computed at release and recorded, since the released rows do not show them."""
+OF_THE_RECORDS: Mapping[str, str] = {
+    SUBJECTS: (
+        f"k counts subjects ({SUBJECTS}), which was proved at release, not from the rows: these do not tell "
+        "whose they are, and k_anonymity counts them"
+    ),
+    P_PERCENT: (
+        f"no class mean tells a record within {P_PERCENT}, which was proved at release, not from the rows: "
+        "these do not tell the values that a mean is of"
+    ),
+    MIN_VALUES: (
+        f"no class mean is of fewer values than {MIN_VALUES}, which was proved at release, not from the "
+        "rows: these do not tell how many a mean is of"
+    ),
+}
+"""Measures that are computed at release, since the released rows do not show them, each with its note."""
 
 DIGITS = 3
 """Significant digits of a figure computed from the source: more digits would reveal single records."""
@@ -83,8 +77,7 @@ def report_notes(policy: Policy) -> tuple[str, ...]:
 
 def proved(measures: Collection[str]) -> tuple[str, ...]:
     """Notes on a release that has some of `OF_THE_RECORDS` among its thresholds."""
-    texts = {SUBJECTS: SUBJECTS_PROVED, P_PERCENT: P_PERCENT_PROVED, MIN_VALUES: MIN_VALUES_PROVED}
-    return tuple(texts[measure] for measure in OF_THE_RECORDS if measure in measures)
+    return tuple(note for measure, note in OF_THE_RECORDS.items() if measure in measures)
 
 
 def check_of_rows(subject: object, p_percent: object, min_values: object) -> None:

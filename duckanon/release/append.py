@@ -15,20 +15,18 @@ from duckanon.audits.report import Measure
 from duckanon.audits.run import AuditColumn, audit_columns, audit_sql
 from duckanon.database import engine, templates
 from duckanon.database.relations import columns_of, named, relation_of, subquery
-from duckanon.errors import InfeasibleError, PolicyError, ReleaseError
+from duckanon.errors import InfeasibleError, PolicyError, ReleaseError, tell
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.policy.names import ByColumn
 from duckanon.policy.reported import MIN_VALUES, P_PERCENT, SUBJECTS, reported_loss
 from duckanon.release import metadata, successive
-from duckanon.release.candidate import warn
 from duckanon.release.chain import changed_by_hand
-from duckanon.release.drawn import check_hierarchies
-from duckanon.release.drift import in_step
 from duckanon.release.pipeline import candidate_of
-from duckanon.release.publish import Ready, publish
-from duckanon.release.source import names_of
-from duckanon.release.stages.advise.advise import dominated, revealed
+from duckanon.release.publish import Ready, hierarchies, publish
+from duckanon.release.source import in_step, names_of
+from duckanon.release.stages.advise.advise import dominated
+from duckanon.release.stages.advise.sensitive import revealed
 from duckanon.release.stages.stage import read_source, subject_columns_of
 from duckanon.release.verify.record import of_the_source
 
@@ -41,10 +39,10 @@ if TYPE_CHECKING:
     from duckanon.policy.bind import Attribute
     from duckanon.policy.checks import Intersection
     from duckanon.policy.policy import Policy
-    from duckanon.release.candidate import Candidate
     from duckanon.release.metadata import Published
-    from duckanon.release.source import Source
-    from duckanon.release.stages.stage import SubjectColumn
+    from duckanon.release.pipeline import Candidate
+    from duckanon.release.source import Drawn, Source
+    from duckanon.release.stages.stage import Staged, SubjectColumn
     from duckanon.release.successive import Kept, Persons
 
 STAGE = "append"
@@ -114,7 +112,9 @@ def append(
     _check(published, policy)
     earlier = successive.kept(con, published.target.catalog)
     known = _known(published, earlier)
-    _check_unchanged(con, published)
+    changed = changed_by_hand(con, published, metadata.rows(con, published))
+    if changed is not None:
+        raise ReleaseError(f"mode = 'append' keeps what is published, and {changed}")
     with names_of(con, source), engine.temporary(con) as workspace:
         batch = _read(con, published, policy, source, known, earlier, workspace)
         appended = _appended(con, batch, on_intersection)
@@ -177,12 +177,6 @@ def _check(published: Published, policy: Policy) -> None:
             f"mode = 'append' would give new classes of {name} other levels than the published ones: "
             "method = 'full_domain' has one for all, so leave the mode out"
         )
-
-
-def _check_unchanged(con: duckdb.DuckDBPyConnection, published: Published) -> None:
-    changed = changed_by_hand(con, published, metadata.rows(con, published))
-    if changed is not None:
-        raise ReleaseError(f"mode = 'append' keeps what is published, and {changed}")
 
 
 def _known(published: Published, earlier: Sequence[Kept]) -> Kept:
@@ -324,28 +318,35 @@ def _released(
     # Advice on the new records alone would mislead. The revealed values of all classes are reported instead.
     with candidate_of(con, query, policy, drawn=batch.source.drawn, advice=False) as candidate:
         if batch.source.drawn is not None:
-            check_hierarchies(con, batch.source.drawn, candidate.staged)
+            _check_hierarchies(con, batch.source.drawn, candidate.staged)
         made, persons, failed = _beside(con, batch, candidate)
         if failed is not None:
-            return Appended(None, since, _missed(failed))
+            about = f" of {failed.attribute!r}" if failed.attribute else ""
+            missed = f"{failed.measure}{about} of all records would be {failed.value:.6g}"
+            why = f"with them {missed} where the policy asks for {failed.threshold}"
+            return Appended(None, since, why)
         target = batch.published.target
         report = successive.compared(
             con, replace(candidate, report=made.report), persons, target, batch.earlier, on_intersection
         ).report
         made = replace(made, report=report)
-        warn(replace(candidate, report=report))
+        for text in report.warnings:
+            tell(text)
         with progress.step("publish"):
             number = publish(con, made, batch.source, target, persons=persons, refreshed=batch.published)
     now = replace(batch, known=replace(batch.known, release_id=number))
     return Appended(made, _since(con, now, named("temp", batch.all)), None)
 
 
-def _missed(failed: Measure) -> str:
-    about = f" of {failed.attribute!r}" if failed.attribute else ""
-    return (
-        f"with them {failed.measure}{about} of all records would be {failed.value:.6g} where the policy asks "
-        f"for {failed.threshold}"
-    )
+def _check_hierarchies(con: duckdb.DuckDBPyConnection, source: Drawn, staged: Staged) -> None:
+    """Raise if new classes would have other hierarchies than the published classes."""
+    before = {column.name: column.hierarchy for column in source.columns}
+    for name, now in hierarchies(con, staged).items():
+        if before.get(name) != now:
+            raise ReleaseError(
+                f"the hierarchy of {name!r} is not the one that {source.view} was made with, and mode = "
+                "'append' would release nodes of both: REFRESH it without mode = 'append'"
+            )
 
 
 def _beside(
@@ -355,18 +356,19 @@ def _beside(
     published, table = batch.published, f"{batch.workspace}_combined"
     relation = relation_of(published.target)
     columns = columns_of(con, relation, STAGE)
-    if columns != columns_of(con, named("temp", candidate.table), STAGE):
+    if columns != columns_of(con, named("temp", candidate.recoded.table), STAGE):
         raise ReleaseError(
             f"the columns of {published.target} have other names, types or another order than new records "
             "would have: REFRESH it without mode = 'append'"
         )
     persons = _all_persons(con, batch, candidate, table, [name for name, _ in columns])
-    records = published.records + candidate.released
+    released = candidate.recoded.released
+    records = published.records + released
     # The mean of the losses of both parts, each against its own spread. The loss against the whole spread
     # needs the source.
     old, new, loss = published.information_loss, candidate.information_loss, None
     if old is not None and new is not None:
-        lost = (published.records * old + candidate.released * new) / records
+        lost = (published.records * old + released * new) / records
         loss = reported_loss(lost, batch.policy)
     report, failed = _audited(con, batch, candidate, table, persons, loss)
     made = Ready(
@@ -374,7 +376,7 @@ def _beside(
         table,
         records,
         report.classes,
-        candidate.suppressed,
+        candidate.recoded.suppressed,
         loss,
         report,
         tuple(one for one in batch.attributes if one.role is Role.SENSITIVE),
@@ -399,7 +401,7 @@ def _all_persons(
         batch,
         combined=table,
         relation=relation_of(batch.published.target),
-        candidate=candidate.table,
+        candidate=candidate.recoded.table,
         columns=columns,
         persons=f"{workspace}_persons",
         sensitive=f"{workspace}_values",
@@ -421,13 +423,8 @@ def _audited(
     """Audit all rows by the policy of the view, and find the fewest subjects of a class."""
     policy, staged = batch.policy, candidate.staged
     sensitive = [one for one in batch.attributes if one.role is Role.SENSITIVE]
-    trees = {
-        field.name: named("temp", staged.tree(field))
-        for field in staged.sensitive
-        if field.attribute.distance == "hierarchical"
-    }
     quasi = [field.name for field in staged.quasi]
-    asked = audit_columns(sensitive, policy.audited(), trees)
+    asked = audit_columns(sensitive, policy.audited(), staged.trees)
     report = audit_sql(con, named("temp", table), quasi, asked, k=policy.k, name=str(batch.published.target))
     query = templates.render("successive/kept.sql.j2:classes", relation=named("temp", persons.persons))
     # A new class with published values merges with a published class. So the smaller of both is a lower
@@ -435,7 +432,7 @@ def _audited(
     fewest = engine.rows(con, query, STAGE)[0][1]
     few = 0 if fewest >= policy.k else 1
     subjects = Measure(SUBJECTS, None, policy.k, float(fewest), report.classes, few, few, not few)
-    extra = of_the_source(report.classes, information_loss=loss, suppressed=candidate.suppressed)
+    extra = of_the_source(report.classes, information_loss=loss, suppressed=candidate.recoded.suppressed)
     plan = f"classes of new records beside those published; of the new ones: {candidate.report.plan}"
     warnings = (*revealed(con, staged, table, staged.quasi), *dominated(con, staged, policy))
     within = _within(candidate, report.classes)

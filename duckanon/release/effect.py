@@ -10,12 +10,12 @@ from duckanon.database import engine, templates
 from duckanon.errors import PolicyError
 from duckanon.policy.reported import reported_figure
 from duckanon.release.stages.protect import judged
-from duckanon.release.stages.recode.recode import classes_relation, labelled_relation
+from duckanon.release.stages.recode import classes_relation, labelled_relation
 
 if TYPE_CHECKING:
     import duckdb
 
-    from duckanon.release.candidate import Candidate
+    from duckanon.release.pipeline import Candidate
 
 UNITS = {"date": "days", "timestamp": "seconds"}
 """Units of the change of a value, if they differ from the unit of the column."""

@@ -10,8 +10,8 @@ import pyarrow as pa
 from duckanon.database import arrow, engine
 from duckanon.release.source import names_of
 from duckanon.release.stages.bucket import WHOLE_TABLE_RECORDS, bucket, tile_size
-from duckanon.release.stages.embed.embed import EXACT_VALUES, embed
-from duckanon.release.stages.limit.limit import limit
+from duckanon.release.stages.embed import EXACT_VALUES, embed
+from duckanon.release.stages.limit import limit
 from duckanon.release.stages.partition.generalize import generalize, minimal_levels
 from duckanon.release.stages.partition.plan import choose_plan
 from duckanon.release.stages.stage import stage
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from duckanon.policy.policy import Policy
     from duckanon.release.source import Source
     from duckanon.release.stages.bucket import Tiles
-    from duckanon.release.stages.embed.embed import Embedded
-    from duckanon.release.stages.limit.limit import Limits
+    from duckanon.release.stages.embed import Embedded
+    from duckanon.release.stages.limit import Limits
     from duckanon.release.stages.partition.plan import Plan
     from duckanon.release.stages.stage import Staged
 
@@ -36,6 +36,8 @@ EFFORTS = {
 
 MINIMAL_NODES_MAX_CHECKS, MINIMAL_NODES_SHOWN = 5_000, 20
 """Largest number of nodes checked in the search for minimal nodes, and of minimal nodes shown."""
+
+PlanRow = tuple[str, str | None, str, str | None]
 
 PLAN_COLUMNS = ("property", "attribute", "value", "reason")
 """Columns of a plan."""
@@ -57,7 +59,8 @@ def explain(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> p
             plan = choose_plan(con, embedded, limits, tiles, policy)
             size = tile_size(policy, limits.thresholds)
             how = [*_partition_rows(staged, tiles, plan, policy, size), *_recode_rows(staged, embedded)]
-    rows = [_records_row(staged), *how, *_distance_rows(staged)]
+    left_out = f"{staged.left_out} left out for a NULL" if staged.left_out else None
+    rows = [("records", None, f"{staged.size}", left_out), *how, *_distance_rows(staged)]
     columns = [arrow.column(column, pa.string()) for column in zip(*rows, strict=True)]
     return pa.Table.from_arrays(columns, names=list(PLAN_COLUMNS))
 
@@ -72,7 +75,7 @@ def smallest_emd(n: int, size: int) -> float:
 
 def _partition_rows(
     staged: Staged, tiles: Tiles, plan: Plan, policy: Policy, tile_size: int
-) -> list[tuple[str, str | None, str, str | None]]:
+) -> list[PlanRow]:
     ready, recipe = len(tiles.ready_labels), plan.recipe
     repair = {
         "efficient": "merging, least loss for each violation removed",
@@ -102,7 +105,7 @@ def _partition_rows(
 
 def _lattice_rows(
     con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, limits: Limits, policy: Policy
-) -> list[tuple[str, str | None, str, str | None]]:
+) -> list[PlanRow]:
     """Return the result of full-domain generalization, and how it was found."""
     begin = time.process_time()
     made = generalize(con, staged, embedded, limits, policy)
@@ -110,7 +113,7 @@ def _lattice_rows(
     found = made.found
     pruned = found.nodes - found.checked
     allowed = int(policy.suppression_limit * staged.size)
-    rows: list[tuple[str, str | None, str, str | None]] = [
+    rows: list[PlanRow] = [
         ("method", None, policy.method, "chosen by name"),
         ("objective", None, policy.objective, f"{found.cost:.9g}, the least of all nodes"),
         ("classes", None, f"{int(found.of_row.max()) + 1}", None),
@@ -132,13 +135,8 @@ def _lattice_rows(
     return [*rows, *shown[:MINIMAL_NODES_SHOWN]]
 
 
-def _records_row(staged: Staged) -> tuple[str, str | None, str, str | None]:
-    left_out = f"{staged.left_out} left out for a NULL" if staged.left_out else None
-    return "records", None, f"{staged.size}", left_out
-
-
-def _recode_rows(staged: Staged, embedded: Embedded) -> list[tuple[str, str | None, str, str | None]]:
-    rows: list[tuple[str, str | None, str, str | None]] = []
+def _recode_rows(staged: Staged, embedded: Embedded) -> list[PlanRow]:
+    rows: list[PlanRow] = []
     for field, axis in zip(staged.quasi, embedded.axes, strict=True):
         projected = axis.corners is not None and len(axis.corners) > EXACT_VALUES
         within = "15 %" if field.attribute.hierarchy is None else "25 %, in its hierarchy"
@@ -147,8 +145,8 @@ def _recode_rows(staged: Staged, embedded: Embedded) -> list[tuple[str, str | No
     return rows
 
 
-def _distance_rows(staged: Staged) -> list[tuple[str, str | None, str, str | None]]:
-    rows: list[tuple[str, str | None, str, str | None]] = []
+def _distance_rows(staged: Staged) -> list[PlanRow]:
+    rows: list[PlanRow] = []
     for field in staged.sensitive:
         limits = [
             f"{name} = {value}"

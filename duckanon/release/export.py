@@ -8,10 +8,7 @@ violates the policy is removed; a CSV may violate it, because NULL and the empty
 from __future__ import annotations
 
 import contextlib
-import errno
-import os
 import re
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +23,7 @@ from duckanon.database.sorted_rows import carries_its_type
 from duckanon.errors import AuditFailure, DuckanonError, ReleaseError
 from duckanon.policy.names import RECORDS, fold
 from duckanon.policy.policy import Policy
-from duckanon.release import metadata
+from duckanon.release import destination, file_evidence, metadata
 from duckanon.release.audit import audit_published, trees_of
 from duckanon.release.cells import header_of, spans_of, texts_of, warn_of_formulas
 from duckanon.release.chain import changed_by_hand, record
@@ -41,14 +38,11 @@ if TYPE_CHECKING:
     from duckanon.database.csv_files import Rewritten
     from duckanon.database.relations import Target
     from duckanon.policy.checks import Formulas
+    from duckanon.release.folders import FolderEvidence
     from duckanon.release.metadata import Published
     from duckanon.release.tables import Part, Released
 
     Columns = list[tuple[str, str]]
-
-
-_NO_ROOM = re.compile("|".join(os.strerror(code) for code in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)))
-"""Messages of the system when a disk, a quota or the size of a file is exhausted."""
 
 
 def export(
@@ -57,21 +51,34 @@ def export(
     path: str,
     *,
     csv_formulas: Formulas | None = None,
+    overwrite: bool = False,
+    evidence: str | None = None,
     written: Mapping[str, Rewritten] | None = None,
     just_made: bool = False,
 ) -> Report:
-    """Write a release to a new file in one of `FORMATS`, and return the audit of the file.
+    """Write a release to a file in one of `FORMATS`, and return the audit of the file.
 
-    In a CSV the columns `written` have the texts of the CSV that they come from. Refusals: top of the module.
+    In a CSV the columns `written` have the texts of the CSV that they come from. An existing file is replaced
+    only with `overwrite`. `evidence` names a JSON file for the evidence. Refusals: top of the module.
     """
     published = metadata.require(con, target, whole=True)
     file = Path(path)
-    check_target(file, Policy.from_toml(published.policy).release)
+    check_target(file, Policy.from_toml(published.policy).release, overwrite=overwrite)
+    if evidence is not None and len(files_of(file, Policy.from_toml(published.policy).release)) > 1:
+        raise ReleaseError("release = 'anatomy' is two files, and evidence is of one: export to .duckdb")
+    others = [] if evidence is None else [destination.check_beside(evidence, overwrite=overwrite)]
+    for each in [file, *others] if overwrite else []:
+        destination.check_not_read(con, published, each)
     writer = FORMATS[file.suffix.lower()]
     if csv_formulas is not None and writer is not _to_csv:
         raise ReleaseError(f"csv_formulas is about .csv files, and {path!r} is none: leave it out")
     # One transaction, so that the checked rows are the written rows.
-    with _room_told(path), transaction(con, whole=False), drafts.draft(file) as draft:
+    with (
+        destination.room_told(path),
+        transaction(con, whole=False),
+        drafts.draft(file) as draft,
+        contextlib.ExitStack() as opened,
+    ):
         rows = metadata.rows(con, published)
         changed = None if just_made else changed_by_hand(con, published, rows)
         if changed is not None:
@@ -85,25 +92,27 @@ def export(
             report = writer(con, release, draft)
         if not report.passed:
             raise AuditFailure(f"{path!r} was not written: read back, it violates the policy", report)
-        interrupts.settle()
-        # The file with the requested name comes last: if it exists, the other file exists.
         parts = [table.part for table in release.tables[: 1 if writer is _to_database else None]]
-        _settle_all([(_aside(draft, part), _beside(file, part.ending)) for part in reversed(parts)])
+        # The file with the requested name comes last: if it exists, the other files exist.
+        drafted = [(_aside(draft, part), _beside(file, part.ending)) for part in reversed(parts)]
+        for other in others:
+            text = _evidence_text(release, report, draft, csv=writer is _to_csv)
+            drafted.insert(0, (opened.enter_context(drafts.draft(other)), other))
+            drafted[0][0].write_text(text, encoding="utf-8")
+        interrupts.settle()
+        destination.settle_all(drafted, overwrite=overwrite)
         interrupts.wrote()
     return report
 
 
-@contextlib.contextmanager
-def _room_told(path: str) -> Iterator[None]:
-    """Name the requested file, not its draft, in an error about missing space."""
-    try:
-        yield
-    except (DuckanonError, OSError) as failed:
-        reason = _NO_ROOM.search(str(failed))
-        if reason is None or "draft" not in str(failed):
-            raise
-        words = f"{path!r} was not written: {reason[0].lower()}; nothing is left of it"
-        raise ReleaseError(words) from failed
+def _evidence_text(release: _ExportedRelease, report: Report, draft: Path, *, csv: bool) -> str:
+    """Text of the evidence of a written file."""
+    evidence = file_evidence.required(release.evidence, release.published)
+    if csv:
+        columns, written = release.columns, release.written
+        texts = texts_of(columns)
+        evidence = file_evidence.of_csv(evidence, report, draft, columns, as_text=texts, written=written)
+    return evidence.to_json()
 
 
 def files_of(file: Path, release: str) -> list[Path]:
@@ -140,6 +149,7 @@ class _ExportedRelease:
     released: Sequence[Released]
     tables: tuple[_ExportedTable, ...]
     written: Mapping[str, Rewritten]  # texts in the CSV that the values come from, by column
+    evidence: FolderEvidence | None  # None if its audit is not recorded
 
     def read(
         self, con: duckdb.DuckDBPyConnection, kinds: Columns, table: Callable[[_ExportedTable, Columns], str]
@@ -167,69 +177,29 @@ def _release(
         _ExportedTable(part, relation, columns_of(con, relation, "export"))
         for part, relation in zip(parts, relations, strict=True)
     )
-    return _ExportedRelease(published, rows, columns_of(con, rows, "export"), released, tables, written)
+    columns, evidence = columns_of(con, rows, "export"), file_evidence.of_release(con, published)
+    return _ExportedRelease(published, rows, columns, released, tables, written, evidence)
 
 
-def check_target(file: Path, release: str) -> None:
-    """Raise if the file exists, its folder does not, or its ending is unknown."""
+def check_target(file: Path, release: str, *, overwrite: bool = False) -> None:
+    """Raise if the file exists and is not to be replaced, its folder is missing, or its ending is unknown."""
     check_local(file)
     if file.suffix.lower() not in FORMATS and file.is_dir():
         inside = str(file / "released.csv")
         raise ReleaseError(f"{str(file)!r} is a folder: give a new file in it, as {inside!r}")
-    for each in files_of(file, release):
-        _check_file(each)
-
-
-def _check_file(file: Path) -> None:
-    shown = repr(str(file))
     if file.suffix.lower() not in FORMATS:
         *others, last = FORMATS
-        raise ReleaseError(f"cannot export to {shown}: the file must end in {', '.join(others)} or {last}")
-    try:
-        # A link counts as existing, wherever it leads.
-        folder = stat.S_ISDIR(file.lstat().st_mode)
-    except (FileNotFoundError, NotADirectoryError):
-        pass
-    except OSError as wrong:
-        raise ReleaseError(f"cannot export to {shown}: {wrong.strerror}") from wrong
-    else:
-        what = "is a folder" if folder else "exists and EXPORT never overwrites"
-        raise ReleaseError(f"{shown} {what}: remove it or choose another name")
-    parent = str(file.parent)
-    if not file.parent.is_dir():
-        raise ReleaseError(f"cannot export to {shown}: the folder {parent!r} does not exist")
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise ReleaseError(f"cannot export to {shown}: nothing can be written in the folder {parent!r}")
-
-
-def _settle_all(names: Sequence[tuple[Path, Path]]) -> None:
-    """Give all drafts their names, or none; Ctrl-C waits, see `interrupts.settle`."""
-    done: list[Path] = []
-    try:
-        for draft, file in names:
-            _settle(draft, file)
-            done.append(file)
-    except (ReleaseError, OSError):
-        for file in done:
-            file.unlink(missing_ok=True)
-        raise
-
-
-def _settle(draft: Path, file: Path) -> None:
-    try:
-        # A hard link fails if the name exists by now; a rename would overwrite the file.
-        os.link(draft, file)
-    except FileExistsError as taken:
         raise ReleaseError(
-            f"{str(file)!r} was created by someone else meanwhile; nothing was overwritten"
-        ) from taken
-    except OSError:
-        # A file system without hard links.
-        if file.exists():
-            raise ReleaseError(
-                f"{str(file)!r} was created by someone else meanwhile; nothing was overwritten"
-            ) from None
-        draft.rename(file)
+            f"cannot export to {str(file)!r}: the file must end in {', '.join(others)} or {last}"
+        )
+    written = files_of(file, release)
+    if overwrite and len(written) > 1:
+        raise ReleaseError(
+            f"{str(file)!r} is one of two files (release = 'anatomy'), which cannot be replaced at once: "
+            "leave overwrite out, or export to a .duckdb file"
+        )
+    for each in written:
+        destination.check_file(each, overwrite=overwrite)
 
 
 def _to_parquet(con: duckdb.DuckDBPyConnection, release: _ExportedRelease, draft: Path) -> Report:
@@ -237,8 +207,10 @@ def _to_parquet(con: duckdb.DuckDBPyConnection, release: _ExportedRelease, draft
         name = str(_aside(draft, table.part))
         return templates.render("relation.sql.j2:file", name=name, form="parquet").strip()
 
+    # The evidence is of all columns, so it cannot stand in one of two files.
+    told = release.evidence.to_json() if release.evidence and len(release.tables) == 1 else None
     for table in release.tables:
-        _copy(con, table, _aside(draft, table.part), "parquet")
+        _copy(con, table, _aside(draft, table.part), "parquet", footer=told)
     with _reader(con) as reader:
         _require_same(con, reader, release, lambda kinds: release.read(reader, kinds, file))
     rows, home = release.read(con, release.columns, file), release.published.target.catalog
@@ -469,6 +441,7 @@ def _copy(
     spans: Mapping[str, str] | None = None,
     header: Sequence[str] | None = None,
     written: Mapping[str, Rewritten] | None = None,
+    footer: str | None = None,
 ) -> None:
     statement = templates.render(
         "export/file.sql.j2",
@@ -480,6 +453,7 @@ def _copy(
         spans=spans or {},
         header=header or [column for column, _ in table.columns],
         written=written or {},
+        footer=None if footer is None else {file_evidence.KEY: footer},
     )
     try:
         engine.run(con, statement, "export", error=ReleaseError)

@@ -1,4 +1,4 @@
-"""A release as a folder of Parquet files: its evidence file, which is read as untrusted input."""
+"""The evidence of a release in a folder of Parquet files, or in a file: it is read as untrusted input."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from duckanon.audits.report import COLUMNS
 from duckanon.errors import ReleaseError
 from duckanon.policy.kinds import kind_of
+from duckanon.policy.names import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,10 +39,10 @@ class FolderEvidence:
     fingerprint: str
     records: int
     audit: dict[str, Any]  # a report in the form of `Report.to_json`
-    information_loss: float  # per cent
+    information_loss: float | None  # per cent; None if it is not reported
     suppressed: int  # suppressed records
     versions: dict[str, str]
-    settings: dict[str, str]  # of the Spark session
+    settings: dict[str, str]  # of the Spark session, or of a CSV: how its columns are read
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, in the order of the file."""
@@ -159,7 +160,7 @@ def _or_null(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 def _short(name: str) -> str:
-    return repr(name if len(name) <= 60 else f"{name[:57]}...")
+    return repr(shortened(name, 60))
 
 
 _TEXT, _NUMBER, _COUNT = (_text, "a text"), (_number, "a number"), (_count, "a count")
@@ -167,7 +168,7 @@ _TEXT, _NUMBER, _COUNT = (_text, "a text"), (_number, "a number"), (_count, "a c
 _FILE: dict[str, tuple[Callable[[Any], bool], str]] = {
     "policy": _TEXT, "policy_hash": _TEXT, "fingerprint": _TEXT, "records": _COUNT,
     "audit": (lambda value: isinstance(value, dict), "a report"),
-    "information_loss": _NUMBER, "suppressed": _COUNT,
+    "information_loss": (_or_null(_number), "a number or null"), "suppressed": _COUNT,
     "versions": (_words, "texts by name"), "settings": (_words, "texts by name"),
 }  # fmt: skip
 

@@ -21,22 +21,19 @@ import pyarrow as pa
 from duckanon import progress
 from duckanon.database import arrow, engine, templates
 from duckanon.errors import InfeasibleError, MissingExtra, PolicyError
-from duckanon.kernels.closeness.threshold import violations_per_class
 from duckanon.kernels.loss import information_loss
-from duckanon.kernels.merging.merge import class_members
+from duckanon.kernels.merging.merge import violations_of
 from duckanon.kernels.recipes import choice
 from duckanon.policy.bind import Role
 from duckanon.policy.reported import reported_figure
 from duckanon.release.source import names_of
 from duckanon.release.stages.bucket import CUTTING_METHODS
-from duckanon.release.stages.embed.embed import coordinates, cut_points, embed
-from duckanon.release.stages.limit.limit import limit, thresholds_without
+from duckanon.release.stages.embed import coordinates, cut_points, embed
+from duckanon.release.stages.limit import limit, thresholds_without
 from duckanon.release.stages.partition.plan import candidates, classes_of
 from duckanon.release.stages.stage import stage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import duckdb
     import numpy.typing as npt
 
@@ -44,8 +41,8 @@ if TYPE_CHECKING:
     from duckanon.kernels.recipes import Recipe
     from duckanon.policy.policy import Policy
     from duckanon.release.source import Source
-    from duckanon.release.stages.embed.embed import Cuts, Embedded
-    from duckanon.release.stages.limit.limit import Limits
+    from duckanon.release.stages.embed import Cuts, Embedded
+    from duckanon.release.stages.limit import Limits
     from duckanon.release.stages.stage import Staged
 
 SAMPLE_MAX_RECORDS = 2000
@@ -211,7 +208,7 @@ def _rows(sample: _FrontierSample, policy: Policy) -> list[tuple[object, ...]]:
             if measured is None:
                 continue
             size = records / measured.classes
-            t = _smallest_t(cell.thresholds)
+            t = min((float(one.t) for one in cell.thresholds if one.t is not None), default=None)
             seconds = measured.seconds * sample.size / records
             expected = max(1, round(sample.size / size))
             loss = reported_figure(measured.loss)
@@ -223,35 +220,30 @@ def _cells(sample: _FrontierSample, k: int) -> list[_Cell]:
     """Return the combinations of k and t in order; t is capped at 1, and equal combinations are merged."""
     series: dict[tuple[object, ...], tuple[tuple[Threshold, ...], bool]] = {}
     for factor in T_FACTORS:
-        scaled = tuple(_scaled(limit, factor) for limit in sample.thresholds)
+        scaled = tuple(
+            one if one.t is None else replace(one, t=min(Fraction(1), Fraction(one.t) * factor))
+            for one in sample.thresholds
+        )
         key = tuple(limit.t for limit in scaled)
         series[key] = scaled, factor == 1 or (key in series and series[key][1])
     return [
-        _Cell(size, _of_subjects(scaled, size) if sample.of_subjects else scaled, unscaled and size == k)
+        _Cell(
+            size,
+            # The last threshold then asks for k subjects.
+            (*scaled[:-1], replace(scaled[-1], l=Decimal(size))) if sample.of_subjects else scaled,
+            unscaled and size == k,
+        )
         for size in sorted({max(2, k // 2), k, 2 * k, 4 * k})
         for scaled, unscaled in series.values()
     ]
 
 
-def _of_subjects(limits: tuple[Threshold, ...], k: int) -> tuple[Threshold, ...]:
-    """Return the thresholds with another k of subjects in the last threshold."""
-    return (*limits[:-1], replace(limits[-1], l=Decimal(k)))
-
-
-def _scaled(limit: Threshold, factor: Fraction) -> Threshold:
-    """Return a threshold with another t, at most 1."""
-    return limit if limit.t is None else replace(limit, t=min(Fraction(1), Fraction(limit.t) * factor))
-
-
-def _smallest_t(limits: Sequence[Threshold]) -> float | None:
-    """Return the smallest t; None without t."""
-    return min((float(limit.t) for limit in limits if limit.t is not None), default=None)
-
-
 def _measure(sample: _FrontierSample, cell: _Cell, policy: Policy) -> _Measured | None:
     """Partition the sample as CREATE partitions a tile; None if a threshold is violated."""
     asked = replace(policy, k=cell.k)
-    tried = _recipes(sample, cell, asked)
+    # As CREATE would take them, refined with little effort.
+    recipes = candidates(sample.size, asked, cell.thresholds, columns=sample.points.shape[1])
+    tried = [replace(recipe, effort="fast" if recipe.effort else None) for recipe in recipes]
     measured = [_attempt(sample, cell, asked, recipe) for recipe in tried]
     best = measured[choice(tried, [one.loss for one in measured])]
     return best if best.loss < inf else None
@@ -264,21 +256,5 @@ def _attempt(sample: _FrontierSample, cell: _Cell, asked: Policy, recipe: Recipe
         sample.points, sample.codes, asked, recipe, cell.thresholds, sample.cuts, seed=asked.seed
     )
     seconds = time.process_time() - begin
-    kept = _satisfied(cell.thresholds, sample.codes, labels)
+    kept = not violations_of(cell.thresholds, sample.codes, labels).any()
     return _Measured(int(labels.max()) + 1, information_loss(sample.points, labels) if kept else inf, seconds)
-
-
-def _recipes(sample: _FrontierSample, cell: _Cell, policy: Policy) -> list[Recipe]:
-    """Return the recipes of CREATE, refined with little effort."""
-    tried = candidates(sample.size, policy, cell.thresholds, columns=sample.points.shape[1])
-    return [replace(recipe, effort="fast" if recipe.effort else None) for recipe in tried]
-
-
-def _satisfied(
-    limits: Sequence[Threshold], codes: npt.NDArray[np.int64], labels: npt.NDArray[np.int64]
-) -> bool:
-    """Tell whether every class satisfies every threshold."""
-    if not limits:
-        return True
-    offsets, members = class_members(labels, codes)
-    return not violations_per_class(limits, members, offsets).any()

@@ -14,6 +14,7 @@ from duckanon.database import engine, templates
 from duckanon.database.relations import Target, columns_of, databases, lookup, named, relation_of
 from duckanon.errors import DuckanonError, ReleaseError
 from duckanon.policy.names import fold
+from duckanon.release.source import CREATE_AGAIN, Drawn, SourceColumn
 from duckanon.release.tables import SECOND_ENDING, Released, parts_of, read
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ SCHEMA = "duckanon"
 
 METADATA = ("releases", "columns", "thresholds", "audits")
 """The metadata tables."""
+
+SOURCES = "sources"
+"""Table, in schema `SCHEMA`, of the columns of all sources; no export has it."""
 
 _OF_OTHERS = re.compile(r"Table with name (release|persons|values)_\d+\w* does not exist")
 _MARK = re.compile(r"duckanon release (\d+)")
@@ -354,3 +358,22 @@ def columns(con: duckdb.DuckDBPyConnection, published: Published) -> list[Releas
 def _columns(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> list[Released]:
     query = templates.render("catalog/releases.sql.j2:columns", catalog=catalog, release_id=release_id)
     return [Released(*row) for row in engine.rows(con, query, "catalog", error=ReleaseError)]
+
+
+def drawn(con: duckdb.DuckDBPyConnection, published: Published) -> Drawn:
+    """Columns of the source of a release, which the present source must have.
+
+    A ReleaseError if someone removed their record.
+    """
+    catalog = published.target.catalog
+    if SOURCES in tables(con, catalog):
+        query = templates.render(
+            "catalog/releases.sql.j2:sources", catalog=catalog, release_id=published.release_id
+        )
+        rows = engine.rows(con, query, "catalog", error=ReleaseError)
+        if rows:
+            return Drawn(str(published.target), tuple(SourceColumn(*row) for row in rows))
+    raise ReleaseError(
+        f"the columns of the source of {published.target} are gone from "
+        f"{catalog}.{SCHEMA}.{SOURCES}: {CREATE_AGAIN}"
+    )

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING
 from duckanon.audits.evidence import SCHEMA_VERSION, evidence_of
 from duckanon.database import engine, templates
 from duckanon.database.engine import transaction
+from duckanon.database.fingerprint import fingerprint
 from duckanon.database.relations import columns_of, named
 from duckanon.errors import ReleaseError
 from duckanon.policy.reported import MIN_VALUES, P_PERCENT, SUBJECTS
 from duckanon.release import metadata, successive
-from duckanon.release.candidate import released_of
 from duckanon.release.chain import record
-from duckanon.release.drawn import drawn_columns
 from duckanon.release.stages.protect import judged
-from duckanon.release.tables import SECOND_ENDING, counted, parts_of, read, sensitive_of
+from duckanon.release.tables import SECOND_ENDING, Released, counted, parts_of, read, sensitive_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -29,9 +28,10 @@ if TYPE_CHECKING:
     from duckanon.audits.report import Report
     from duckanon.database.relations import Target
     from duckanon.policy.bind import Attribute
-    from duckanon.release.candidate import Candidate
     from duckanon.release.metadata import Published
+    from duckanon.release.pipeline import Candidate
     from duckanon.release.source import Source
+    from duckanon.release.stages.stage import Staged
     from duckanon.release.successive import Persons
 
 
@@ -42,22 +42,27 @@ class Ready:
     candidate: Candidate  # source of the table: all of it, or its newest records
     table: str  # temporary table of the released columns
     records: int
-    classes: int
-    suppressed: int
+    classes: int  # equivalence classes, as the audit counts them
+    suppressed: int  # records left out by suppression or ``nulls = 'suppress'``
     information_loss: float | None  # None if it is not reported
     report: Report
     sensitive: tuple[Attribute, ...]  # with their thresholds
     mode: str = "full"  # or append
+
+    @property
+    def method(self) -> str:
+        """The requested method and the chosen one."""
+        return self.candidate.method
 
 
 def ready(candidate: Candidate) -> Ready:
     """The whole candidate in publishable form."""
     return Ready(
         candidate,
-        candidate.table,
-        candidate.released,
-        candidate.classes,
-        candidate.suppressed,
+        candidate.recoded.table,
+        candidate.recoded.released,
+        candidate.report.classes,
+        candidate.recoded.suppressed,
         candidate.information_loss,
         candidate.report,
         tuple(field.attribute for field in candidate.staged.sensitive),
@@ -125,9 +130,16 @@ def forget_orphans(con: duckdb.DuckDBPyConnection, home: str) -> None:
         forget(con, home, release_id)
 
 
+def _released(candidate: Candidate) -> list[Released]:
+    """Columns of a release in the form of the metadata, without trees."""
+    return [
+        Released(field.name, field.attribute.role.value, field.recode, None) for field in candidate.fields
+    ]
+
+
 def _tables(con: duckdb.DuckDBPyConnection, made: Ready, target: Target, release_id: int) -> None:
     """Write the tables of a release, each with its view."""
-    relation, released = named("temp", made.table), released_of(made.candidate)
+    relation, released = named("temp", made.table), _released(made.candidate)
     sorts = [(field.name, field.sort_type) for field in made.candidate.fields]
     held = sensitive_of(released)
     for part in parts_of(released):
@@ -180,8 +192,8 @@ def _record(
     table: str,
     trees: dict[str, str],
 ) -> None:
-    candidate = made.candidate
-    released = released_of(candidate)
+    candidate, graded = made.candidate, hierarchies(con, made.candidate.staged)
+    released = _released(candidate)
     relations = [metadata.backing(target.catalog, part.of(table)) for part in parts_of(released)]
     rows = read(con, relations, released, "publish")
     kept = {column: metadata.backing(target.catalog, tree) for column, tree in trees.items()}
@@ -197,7 +209,7 @@ def _record(
         records=made.records,
         classes=made.classes,
         suppressed=made.suppressed,
-        method=candidate.method,
+        method=made.method,
         information_loss=made.information_loss,
         version=version("duckanon"),
         policy=candidate.policy.to_toml(),
@@ -205,12 +217,23 @@ def _record(
         # The database of the view may get another name: its file may be copied, renamed or attached.
         source_catalog=None if source.catalog == target.catalog else source.catalog,
         source_schema=source.schema,
-        sources=drawn_columns(con, candidate.staged),
+        sources=[(name, kind, graded.get(name)) for name, kind in candidate.staged.columns],
         columns=_columns(candidate, dict(columns_of(con, rows, "publish")), trees),
         thresholds=_thresholds(made),
     )
     evidence = evidence_of(con, rows, candidate.policy.audited(), kept)
     record(con, target.catalog, release_id, made.report.measures, evidence, statement="release")
+
+
+def hierarchies(con: duckdb.DuckDBPyConnection, staged: Staged) -> dict[str, str]:
+    """Fingerprints of the hierarchies of records, by column."""
+    climbs = staged.climbs
+    with_tree = [
+        field
+        for field in staged.fields
+        if field.column in climbs or field.attribute.distance == "hierarchical"
+    ]
+    return {field.name: fingerprint(con, named("temp", staged.tree(field))) for field in with_tree}
 
 
 def _columns(

@@ -24,7 +24,7 @@ from duckanon.errors import ReleaseError
 from duckanon.policy.names import fold
 from duckanon.release import metadata
 from duckanon.release.findings import STAGE, Difference, sentences
-from duckanon.release.stages.recode.recode import in_step, labelled_relation, placed_relation
+from duckanon.release.stages.recode import in_step, labelled_relation, placed_relation
 from duckanon.statements.tokens import tokenize, unquoted
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from duckanon.database.relations import Target
     from duckanon.policy.bind import Attribute
     from duckanon.policy.checks import Intersection
-    from duckanon.release.candidate import Candidate
     from duckanon.release.metadata import Published
+    from duckanon.release.pipeline import Candidate
     from duckanon.release.source import Source
-    from duckanon.release.stages.embed.embed import Embedded
+    from duckanon.release.stages.embed import Embedded
     from duckanon.release.stages.stage import Field, Staged, SubjectColumn
 
 C = TypeVar("C", "Field", "Attribute")
@@ -246,11 +246,6 @@ def _files(text: str) -> list[str]:
         return []
 
 
-def _same_source(one: Kept, persons: Persons) -> bool:
-    """Whether two releases may have the same source rows."""
-    return ANY_SOURCE in {*one.sources, *persons.sources} or bool({*one.sources} & {*persons.sources})
-
-
 def compared(
     con: duckdb.DuckDBPyConnection,
     candidate: Candidate,
@@ -294,7 +289,9 @@ def told(
     findings: list[str] = []
     for one in reversed(earlier):
         same_view = one.lineage in lineages
-        if not (same_view or _same_source(one, persons)):
+        # A query that names no table may have any source.
+        common = {*one.sources} & {*persons.sources} or ANY_SOURCE in {*one.sources, *persons.sources}
+        if not (same_view or common):
             continue
         if one.basis != persons.basis:
             # A report may be passed on. The subject columns may be dropped columns, so they are not named.
@@ -341,14 +338,11 @@ def _finding(
     if not said:
         return None
     appended = persons.published or candidate.policy.release != "table"
-    way = _way_out(persons) if same_view and not appended else "give out one of the two"
+    way = "give out one of the two"
+    if same_view and not appended:
+        way = "REFRESH ... WITH (mode = 'append') leaves published classes as they are"
+        way = way if persons.by_subject else f"with subject = (...), {way}"
     return f"together with {one} it tells of fewer than k = {k} subjects: {'; '.join(said)}; {way}"
-
-
-def _way_out(persons: Persons) -> str:
-    """Return how to make a view again so that it reveals nothing beside its earlier release."""
-    way = "REFRESH ... WITH (mode = 'append') leaves published classes as they are"
-    return way if persons.by_subject else f"with subject = (...), {way}"
 
 
 def compare(con: duckdb.DuckDBPyConnection, catalog: str, persons: Persons, one: Kept) -> Difference:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from duckanon.database import engine, templates
 from duckanon.database.handover import handed_over
 from duckanon.database.relations import named
-from duckanon.errors import PolicyError
-from duckanon.release.candidate import warn
+from duckanon.errors import PolicyError, tell
 from duckanon.release.pipeline import candidate_of
-from duckanon.release.stages.recode.recode import classes_relation, labelled_relation
+from duckanon.release.stages.recode import classes_relation, labelled_relation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,8 +38,9 @@ def released_rows(
             "leave it out, or use CREATE ANONYMIZED VIEW"
         )
     with candidate_of(con, query, policy) as candidate:
-        warn(candidate)
-        relation = named("temp", candidate.table)
+        for text in candidate.report.warnings:
+            tell(text)
+        relation = named("temp", candidate.recoded.table)
         return handed_over(con, relation, plain=plain)
 
 

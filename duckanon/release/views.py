@@ -14,14 +14,12 @@ from duckanon.audits.report import shown
 from duckanon.database import drafts, engine, templates
 from duckanon.database.engine import transaction
 from duckanon.database.relations import Target, current, databases, lookup
-from duckanon.errors import ReleaseError
+from duckanon.errors import ReleaseError, tell
 from duckanon.policy.names import fold
 from duckanon.policy.policy import Policy
 from duckanon.release import metadata, successive
 from duckanon.release.append import append
 from duckanon.release.audit import audit_published
-from duckanon.release.candidate import warn
-from duckanon.release.drawn import drawn
 from duckanon.release.effect import effect_text, effects
 from duckanon.release.pipeline import candidate_of
 from duckanon.release.publish import forget, forget_orphans, publish, ready
@@ -37,9 +35,10 @@ if TYPE_CHECKING:
     from duckanon.audits.report import Report
     from duckanon.policy.checks import Intersection, Mode
     from duckanon.release.append import Since
-    from duckanon.release.drift import Drawn
     from duckanon.release.effect import Effect
     from duckanon.release.metadata import Published
+    from duckanon.release.publish import Ready
+    from duckanon.release.source import Drawn
 
 
 @dataclass(frozen=True)
@@ -174,35 +173,38 @@ def _append(
     appended = append(
         con, published, source, policy, on_intersection=on_intersection or policy.on_intersection
     )
-    made = appended.made
-    if made is None:
-        relation = metadata.rows(con, published)
-        report = audit_published(con, con, published, relation, home=target.catalog)
-        records, classes, suppressed, loss = (
-            published.records,
-            published.classes,
-            published.suppressed,
-            published.information_loss,
-        )
+    if appended.made is None:
+        rows = metadata.rows(con, published)
+        report = audit_published(con, con, published, rows, home=target.catalog)
     else:
-        report = replace(made.report, name=str(target))
-        records, classes, suppressed, loss = (
-            made.records,
-            made.classes,
-            made.suppressed,
-            made.information_loss,
-        )
+        report = appended.made.report
+    figures = appended.made or published
+    return _release_of(target, policy, figures, report, since=appended.since, waits=appended.why)
+
+
+def _release_of(
+    target: Target,
+    policy: Policy,
+    made: Ready | Published,
+    report: Report,
+    *,
+    effect: tuple[Effect, ...] = (),
+    since: Since | None = None,
+    waits: str | None = None,
+) -> Release:
+    """Return a published release for its owner."""
     return Release(
         name=str(target),
-        report=report,
+        report=replace(report, name=str(target)),
         policy=policy,
-        classes=classes,
-        records=records,
-        suppressed=suppressed,
-        method=published.method if made is None else made.candidate.method,
-        information_loss=loss,
-        since=appended.since,
-        waits=appended.why,
+        classes=made.classes,
+        records=made.records,
+        suppressed=made.suppressed,
+        method=made.method,
+        information_loss=made.information_loss,
+        effect=effect,
+        since=since,
+        waits=waits,
     )
 
 
@@ -224,7 +226,10 @@ def source_of(con: duckdb.DuckDBPyConnection, published: Published) -> Source:
             "view again by CREATE OR REPLACE ANONYMIZED VIEW"
         )
     return Source(
-        published.source_sql, published.source_catalog, published.source_schema, drawn(con, published)
+        published.source_sql,
+        published.source_catalog,
+        published.source_schema,
+        metadata.drawn(con, published),
     )
 
 
@@ -297,21 +302,12 @@ def _release(
                 candidate = compared(
                     con, candidate, persons, target, earlier, on_intersection or policy.on_intersection
                 )
-        warn(candidate)
-        changed = effects(con, candidate) if effect else ()
+        for text in candidate.report.warnings:
+            tell(text)
+        changed, finished = effects(con, candidate) if effect else (), ready(candidate)
         with progress.step("publish"):
-            publish(con, ready(candidate), source, target, persons=persons, refreshed=refreshed)
-    return Release(
-        name=str(target),
-        report=replace(candidate.report, name=str(target)),
-        policy=policy,
-        classes=candidate.classes,
-        records=candidate.released,
-        suppressed=candidate.suppressed,
-        method=candidate.method,
-        information_loss=candidate.information_loss,
-        effect=changed,
-    )
+            publish(con, finished, source, target, persons=persons, refreshed=refreshed)
+    return _release_of(target, policy, finished, finished.report, effect=changed)
 
 
 def _sweep(con: duckdb.DuckDBPyConnection, database: str) -> None:

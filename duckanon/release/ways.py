@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from duckanon.kernels.compose import EFFORTS
 from duckanon.kernels.recipes import MDAV_MAX_RECORDS
 from duckanon.policy.reported import DIGITS, reported_loss
-from duckanon.release.stages.embed.embed import dimensions
+from duckanon.release.stages.embed import dimensions
 from duckanon.release.stages.partition.pool import LARGE_TABLE_RECORDS
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.classes import Classes
-    from duckanon.release.stages.embed.embed import Embedded
-    from duckanon.release.stages.limit.limit import Limits
+    from duckanon.release.stages.embed import Embedded
+    from duckanon.release.stages.limit import Limits
     from duckanon.release.stages.partition.partition import Partitioned
     from duckanon.release.stages.partition.plan import Plan, Sample
     from duckanon.release.stages.stage import Staged

@@ -23,13 +23,12 @@ from duckanon.release.stages.advise.advise import (
     codes,
     collapse,
     decimal_comma,
-    one_value,
     own_value,
-    reveals,
     singles_out,
     tells_one,
     without_nulls,
 )
+from duckanon.release.stages.advise.sensitive import one_value, reveals
 from duckanon.release.stages.stage import Field
 from duckanon.spark.columns import BoundColumns, number
 from duckanon.spark.embed import GRID_STEPS

@@ -12,7 +12,7 @@ from duckanon.errors import PolicyError
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.release.folders import not_yet, released_type
-from duckanon.release.recoding.recoder import fields_of
+from duckanon.release.recoding import fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from duckanon.database import arrow
-from duckanon.release.stages.recode.digits import (
+from duckanon.release.stages.digits import (
     NOISE_SHARE,
     WHOLE_MIN_NUMBER,
     rounding_of,

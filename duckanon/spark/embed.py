@@ -18,7 +18,7 @@ from duckanon.database import arrow, ordered
 from duckanon.errors import InfeasibleError, PolicyError
 from duckanon.kernels.closeness.reference import LARGEST_TOTAL
 from duckanon.policy.kinds import NUMBERS
-from duckanon.release.stages.embed.embed import (
+from duckanon.release.stages.embed import (
     CODE_DIRECTIONS,
     EXACT_VALUES,
     Coordinates,
@@ -27,8 +27,7 @@ from duckanon.release.stages.embed.embed import (
     signs_of,
     simplex,
 )
-from duckanon.release.stages.limit.evened import EVENED
-from duckanon.release.stages.limit.limit import check_l, threshold_of
+from duckanon.release.stages.limit import EVENED, check_l, threshold_of
 from duckanon.spark.columns import number
 from duckanon.spark.domain import digest, domain_of
 

@@ -9,7 +9,7 @@ from pyspark.sql import functions as sf
 from duckanon.audits.report import Measure
 from duckanon.errors import ReleaseError
 from duckanon.policy.reported import MIN_VALUES
-from duckanon.release.stages.recode.few import too_few
+from duckanon.release.stages.recode import too_few
 from duckanon.spark.columns import column
 
 if TYPE_CHECKING:

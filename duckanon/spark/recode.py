@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from duckanon.database import arrow, engine
-from duckanon.release.recoding.recoder import Members, Recoder
+from duckanon.release.recoding import Members, Recoder
 from duckanon.spark.files import mapped
 from duckanon.spark.handed import as_spark_has_it, combined, without_key
 from duckanon.spark.packed import PACKED, packed, unpacked

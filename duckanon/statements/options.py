@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from duckanon.errors import PolicyError, StatementError
 from duckanon.policy import checks
+from duckanon.policy.audit_policy import THRESHOLD_OPTIONS
 from duckanon.policy.names import fold, unknown_option
-from duckanon.policy.policy import AUDIT_OPTIONS, OPTIONS, THRESHOLD_OPTIONS, AuditPolicy, Policy
+from duckanon.policy.policy import AUDIT_OPTIONS, OPTIONS, AuditPolicy, Policy
 from duckanon.statements.tokens import unquoted
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 Scalar = str | int | Decimal | bool
 Value = Scalar | tuple[str, ...] | Mapping[str, Scalar]
 
-EXPORT_OPTIONS = ("csv_formulas",)
+EXPORT_OPTIONS = ("csv_formulas", "overwrite", "evidence")
 """Options of EXPORT."""
 
 REFRESH_OPTIONS = ("mode", "on_intersection")

@@ -12,7 +12,7 @@ from duckanon.errors import PolicyError, SourceError
 from duckanon.kernels.castle import classes, clusters
 from duckanon.kernels.castle import stream as castle
 from duckanon.kernels.steered import stream
-from duckanon.release.recoding.recoder import Members
+from duckanon.release.recoding import Members
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -20,17 +20,14 @@ from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.policy.names import CLASS, fold, twice
 from duckanon.policy.reported import reported_figure
-from duckanon.release.recoding.recoder import Recoder, fields_of, known_classes
+from duckanon.release.recoding import Recoder, fields_of, known_classes
 from duckanon.release.stages.stage import subject_columns_of
-from duckanon.streams.closeness import ClosenessGuard
-from duckanon.streams.coordinates import Coordinates, check_scales
-from duckanon.streams.digits import OpenDigits
-from duckanon.streams.encoding import Encoder
+from duckanon.streams.closeness import ClosenessGuard, SensitiveValues, with_thresholds
+from duckanon.streams.coordinates import Coordinates, check_scales, climbs_of
 from duckanon.streams.methods import METHODS, opened
 from duckanon.streams.policy import SAFE_DELAY_PER_K, StreamPolicy, check_kinds
+from duckanon.streams.recoded import Encoder, OpenDigits
 from duckanon.streams.report import Counts, StreamReport
-from duckanon.streams.sensitive import SensitiveValues, with_thresholds
-from duckanon.streams.trees import climbs_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable

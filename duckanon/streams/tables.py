@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -15,9 +14,9 @@ from duckanon.database.relations import columns_of, lookup, named, relation_of, 
 from duckanon.errors import AuditFailure, DuckanonError, ReleaseError, SourceError
 from duckanon.policy.names import fold
 from duckanon.statements.names import parse_name
-from duckanon.streams import evidence
+from duckanon.streams.coordinates import with_rows
+from duckanon.streams.report import with_evidence_of_table
 from duckanon.streams.stream import AnonymizedStream
-from duckanon.streams.trees import with_rows
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -58,7 +57,8 @@ def stream_to_table(
     policy = with_rows(con, policy)
     given = columns_of(con, subquery(rows), STAGE)
     whole = [name for name, kind in given if _HUGEINT.search(kind)]
-    with _cursor(con) as writer:
+    with con.cursor() as writer:
+        engine.quiet(writer)
         with engine.reader(con, rows, STAGE) as reader:
             made = AnonymizedStream(_batches(reader, whole), policy)
             _check_types(writer, given, (reader.schema, made.schema), policy.rows.quasi_identifiers)
@@ -103,8 +103,9 @@ def _proved(
     """Return the report with the evidence of the table; an AuditFailure if the table violates the policy."""
     if not report.written:
         return report
-    columns = columns_of(writer, relation_of(target), STAGE)
-    report = evidence.of_table(report, writer, relation_of(target), columns, policy, name=str(target))
+    relation = relation_of(target)
+    columns = columns_of(writer, relation, STAGE)
+    report = with_evidence_of_table(report, writer, relation, columns, policy, name=str(target))
     if report.audit is not None and report.audit.violated:
         raise AuditFailure(f"{target} is not what was asked: {report.audit.to_text()}", report.audit)
     return report
@@ -152,14 +153,6 @@ def _batches(reader: pa.RecordBatchReader, whole: Sequence[str]) -> Iterator[pa.
                     "VARCHAR in the query"
                 ) from beyond
         yield batch
-
-
-@contextlib.contextmanager
-def _cursor(con: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Give another connection to the database."""
-    with con.cursor() as cursor:
-        engine.quiet(cursor)
-        yield cursor
 
 
 def _columns_of(writer: duckdb.DuckDBPyConnection, schema: pa.Schema) -> list[tuple[str, str]]:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from duckanon.database import arrow, engine, templates
 from duckanon.errors import SourceError
 from duckanon.policy.names import DELIMITERS, fold, twice
-from duckanon.streams.records import Block, blocks
+from duckanon.streams.feed import Block, blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -49,7 +49,7 @@ def _ignored(count: int) -> None:
 
 @dataclass(frozen=True)
 class _Texts:
-    """Tuples of a block, every value a text."""
+    """Tuples of a block, every value a text; or the lines of a block of JSON."""
 
     table: pa.Table
     block: Block
@@ -75,10 +75,12 @@ def csv_batches(
     if block is None:
         raise SourceError("the input is empty: there is no line with the names of the columns")
     names, block = _names(block)
+    _check_names(names)
     tables = (_of_csv(one, names) for one in itertools.chain([block], records))
     needed = {fold(name) for name in (names if typed is None else typed)}
     possible = {name: _OF_CSV if fold(name) in needed else () for name in names}
-    head, types = _first(con, tables, first, possible, numbers, waiting)
+    head = _waited(tables, first, waiting)
+    types = _types(con, _joined(head, first), possible, numbers)
     yield from _typed(con, itertools.chain(head, tables), types)
 
 
@@ -94,23 +96,42 @@ def json_batches(
 
     Parameters as of `csv_batches`. A missing key is NULL; a key that no first tuple has is an error.
     """
-    records = blocks(chunks, None)
-    begun: list[tuple[pa.Table, Block]] = []
+    lines = map(_lines, blocks(chunks, None))
+    begun = _waited(lines, first, waiting)
+    if not any(len(one.table) for one in begun):
+        raise SourceError("the input is empty: there is no tuple that tells the columns")
+    names = _keys(con, begun, first)
+    possible = _kinds(con, _joined(begun, first), names)
+    _check_names(names)
+    head = [_of_json(con, one, names) for one in begun]
+    types = _types(con, _joined(head, first), possible, numbers)
+    rest = (_of_json(con, one, names) for one in lines)
+    yield from _typed(con, itertools.chain(head, rest), types)
+
+
+def _waited(tables: Iterator[_Texts], first: int, waiting: Callable[[int], object]) -> list[_Texts]:
+    """Read the tables of the first tuples."""
+    read: list[_Texts] = []
     count = 0
-    for block in records:
-        begun.append((_lines(block), block))
-        count += len(begun[-1][0])
+    for texts in tables:
+        read.append(texts)
+        count += len(texts.table)
         waiting(count)
         if count >= first:
             break
-    if not count:
-        raise SourceError("the input is empty: there is no tuple that tells the columns")
-    names = _keys(con, begun, first)
-    kinds = _kinds(con, pa.concat_tables([lines for lines, _ in begun]).slice(0, first), names)
-    rest = ((_lines(block), block) for block in records)
-    tables = (_of_json(con, lines, block, names) for lines, block in itertools.chain(begun, rest))
-    head, types = _first(con, tables, first, kinds, numbers, waiting)
-    yield from _typed(con, itertools.chain(head, tables), types)
+    return read
+
+
+def _joined(tables: Sequence[_Texts], first: int) -> pa.Table:
+    """Return the first tuples of some tables."""
+    return pa.concat_tables([texts.table for texts in tables]).slice(0, first)
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Raise a SourceError if a name has a NUL character."""
+    nul = next((name for name in names if "\0" in name), None)
+    if nul is not None:
+        raise SourceError(f"column {nul!r}: its name has a NUL character, which none in SQL has: rename it")
 
 
 def with_nulls_of(batch: pa.RecordBatch, form: Form, columns: Collection[str]) -> pa.RecordBatch:
@@ -204,25 +225,25 @@ def _of_csv(block: Block, names: Sequence[str]) -> _Texts:
     return _Texts(table, block)
 
 
-def _lines(block: Block) -> pa.Table:
+def _lines(block: Block) -> _Texts:
     """Lines of a block that are not blank."""
     block.check()
     lines = [line for line in block.data.decode().split("\n") if line.strip()]
-    return pa.table({"line": arrow.texts(lines)})
+    return _Texts(pa.table({"line": arrow.texts(lines)}), block)
 
 
-def _keys(con: duckdb.DuckDBPyConnection, waiting: Sequence[tuple[pa.Table, Block]], first: int) -> list[str]:
+def _keys(con: duckdb.DuckDBPyConnection, waiting: Sequence[_Texts], first: int) -> list[str]:
     """Keys of the first tuples, in the order of their first occurrence."""
     known: dict[str, None] = {}
     query = templates.render("stream/json.sql.j2:json_keys", relation=_TEXTS)
-    for lines, block in waiting:
-        with engine.registered(con, {_TEXTS: lines.slice(0, first)}):
+    for lines in waiting:
+        with engine.registered(con, {_TEXTS: lines.table.slice(0, first)}):
             found = engine.table(con, query, STAGE).to_pydict()
         for name, fault in (("valid", 1), ("object", 2)):
             if False in found[name]:
-                raise _malformed(block, found[name].index(False), fault)
+                raise _malformed(lines.block, found[name].index(False), fault)
         known |= dict.fromkeys(key for keys in found["keys"] for key in keys)
-        first -= len(lines)
+        first -= len(lines.table)
     if not known:
         raise SourceError("line 1: an object without keys: there is no column")
     return list(known)
@@ -244,17 +265,17 @@ def _kinds(
     return possible
 
 
-def _of_json(con: duckdb.DuckDBPyConnection, lines: pa.Table, block: Block, names: Sequence[str]) -> _Texts:
+def _of_json(con: duckdb.DuckDBPyConnection, lines: _Texts, names: Sequence[str]) -> _Texts:
     """Values of a block of objects as texts."""
-    with engine.registered(con, {_TEXTS: lines}):
+    with engine.registered(con, {_TEXTS: lines.table}):
         query = templates.render("stream/json.sql.j2:json_lines", relation=_TEXTS, names=names)
         wrong = arrow.numbers(engine.table(con, query, STAGE).column(0))
         places = np.flatnonzero(wrong)
         if len(places):
-            raise _malformed(block, int(places[0]), int(wrong[places[0]]))
+            raise _malformed(lines.block, int(places[0]), int(wrong[places[0]]))
         columns = [(name, "/" + name.replace("~", "~0").replace("/", "~1")) for name in names]
         query = templates.render("stream/json.sql.j2:json_texts", relation=_TEXTS, columns=columns)
-        return _Texts(engine.table(con, query, STAGE), block)
+        return _Texts(engine.table(con, query, STAGE), lines.block)
 
 
 def _malformed(block: Block, record: int, fault: int) -> SourceError:
@@ -264,30 +285,6 @@ def _malformed(block: Block, record: int, fault: int) -> SourceError:
         3: "a key that no tuple had at first: name all keys in the first line, null without a value",
     }
     return SourceError(f"line {block.line_of(record)}: {words[fault]}")
-
-
-def _first(
-    con: duckdb.DuckDBPyConnection,
-    tables: Iterator[_Texts],
-    first: int,
-    possible: Mapping[str, tuple[str, ...]],
-    numbers: Collection[str],
-    waiting: Callable[[int], object],
-) -> tuple[list[_Texts], dict[str, str]]:
-    """Read the first tuples; return them with the types of the columns."""
-    nul = next((name for name in possible if "\0" in name), None)
-    if nul is not None:
-        raise SourceError(f"column {nul!r}: its name has a NUL character, which none in SQL has: rename it")
-    read: list[_Texts] = []
-    count = 0
-    for texts in tables:
-        read.append(texts)
-        count += len(texts.table)
-        waiting(count)
-        if count >= first:
-            break
-    head = pa.concat_tables([texts.table for texts in read]).slice(0, first)
-    return read, _types(con, head, possible, {fold(name) for name in numbers})
 
 
 def _typed(
@@ -314,9 +311,9 @@ def _types(
     """First type, by column, that fits all texts of the column."""
     few, _ = _fitting(con, head.slice(0, FIRST_SNIFFED_TUPLES), possible)
     fitting, known = _fitting(con, head, few)
-    types = {}
+    types, needed = {}, {fold(name) for name in numbers}
     for name, kinds in fitting.items():
-        empty = "DOUBLE" if fold(name) in numbers else "VARCHAR"
+        empty = "DOUBLE" if fold(name) in needed else "VARCHAR"
         types[name] = next(iter(kinds), "VARCHAR") if name in known else empty
     return types
 

@@ -1,4 +1,4 @@
-"""The program of the guard process of `duckanon.streams.guard`; it imports the standard library only.
+"""The program of the guard process of `duckanon.streams.output`; it imports the standard library only.
 
 Its argument is the descriptor of the file. Before each `write` its standard input gets the present length of
 the file and the length after the `write`.

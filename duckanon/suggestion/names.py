@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
-from duckanon.policy.codes import words
+from duckanon.policy.kinds import words
 
 Meaning = Literal["identifier", "quasi_identifier", "sensitive"]
 

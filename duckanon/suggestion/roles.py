@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from duckanon.database import engine, templates
 from duckanon.errors import PolicyError
 from duckanon.policy.bind import Role, bind
-from duckanon.policy.codes import code_named
-from duckanon.policy.kinds import NUMBERS
+from duckanon.policy.kinds import NUMBERS, code_named
 from duckanon.policy.policy import Policy
 from duckanon.suggestion.model import ColumnSuggestion
 from duckanon.suggestion.names import key_named, named, person_named, title_named

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from duckanon.database import interrupts
+from duckanon.errors import DuckanonError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -144,3 +145,12 @@ def test_a_clean_up_that_failed_is_done_at_the_end_of_the_call() -> None:
     with pytest.raises(ValueError, match="the cause"):
         cleaned_in_vain(tries)
     assert tries == [1, 1]
+
+
+def test_without_a_timer_a_timeout_is_an_error_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows, which has no SIGALRM."""
+    monkeypatch.delattr(signal, "SIGALRM")
+    with pytest.raises(DuckanonError, match="--timeout does not work on Windows"), interrupts.within(5):
+        raise AssertionError("the work began")
+    with interrupts.within(None):
+        pass

@@ -8,19 +8,19 @@ import pytest
 
 from duckanon.errors import PolicyError
 from duckanon.policy.names import suggestion
-from duckanon.policy.toml import PARTS, options_from_toml
+from duckanon.policy.policy import KEY_MAX_PARTS, options_from_toml
 
 
 @pytest.mark.parametrize("part", ["a", '"a b"', "'a.b'"])
 def test_a_name_of_very_many_parts_is_refused(part: str) -> None:
     """50,000 parts took 9.6 GB."""
     long = " . ".join([part] * 50_000)
-    least = ".".join([part] * (PARTS + 1))
+    least = ".".join([part] * (KEY_MAX_PARTS + 1))
     for text in (f"{least} = 1", f"[{long}]", f"[[ {long} ]]", f"t = {{b = 1, {long} = 1}}"):
-        with pytest.raises(PolicyError, match=rf"line 2 .* more than {PARTS} parts"):
+        with pytest.raises(PolicyError, match=rf"line 2 .* more than {KEY_MAX_PARTS} parts"):
             options_from_toml(f"k = 3\n{text}\n")
-    nested = options_from_toml(".".join([part] * PARTS) + " = 1")
-    for _ in range(PARTS):
+    nested = options_from_toml(".".join([part] * KEY_MAX_PARTS) + " = 1")
+    for _ in range(KEY_MAX_PARTS):
         (nested,) = nested.values()
     assert nested == 1
 

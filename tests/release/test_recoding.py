@@ -9,8 +9,7 @@ import pytest
 
 from duckanon.policy.bind import bind
 from duckanon.policy.policy import Policy
-from duckanon.release.recoding.means import means_between
-from duckanon.release.recoding.recoder import Members, Recoder, fields_of
+from duckanon.release.recoding import Members, Recoder, fields_of, means_between
 
 NONE = np.nan
 

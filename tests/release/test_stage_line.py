@@ -56,7 +56,7 @@ def test_the_code_calls_eleven_stages() -> None:
     """By hand, from what a release needs: records, numbers, thresholds, classes, values, proof, the view."""
     assert (LINE[0], LINE[-1], len(LINE)) == ("stage", "publish", 11)
     there = {path.stem for path in (RELEASE / "stages").iterdir() if not path.name.startswith("_")}
-    assert there - {"classes", "class_means"} == {*LINE[:-1]}
+    assert there - {"classes", "digits"} == {*LINE[:-1]}
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
+import duckanon
 from duckanon.audits.macros import macro_statements
 from duckanon.database import templates
+from tests.e2e.scenes import CREATE, patients, stock_cli
 from tests.sql.stock import stock_command
 
 if TYPE_CHECKING:
@@ -96,3 +98,26 @@ def test_leading_zeros_and_unknown_columns_fail_loudly(desk: Path) -> None:
     )
     assert done.returncode == 1
     assert '"zpi"' in done.stderr
+
+
+def test_a_database_that_duckanon_made_opens_in_it_and_an_existing_one_keeps_its_version(
+    tmp_path: Path,
+) -> None:
+    """A file of DuckDB 2 with its own storage is not for the stock command line of 1.5, made by duckanon or not."""
+    with patients(tmp_path / "new.duckdb") as con:
+        con.execute(CREATE)
+        con.execute(f"ATTACH '{tmp_path / 'attached.duckdb'}' AS attached")
+        con.execute("CREATE TABLE attached.t AS SELECT 60 AS n")
+    assert "60" in stock_cli(tmp_path / "new.duckdb", "SELECT count(*) FROM v").stdout
+    assert "60" in stock_cli(tmp_path / "attached.duckdb", "FROM t").stdout
+
+    old = tmp_path / "old.duckdb"
+    with duckdb.connect(str(old)) as plain:
+        plain.execute("CREATE TABLE t AS SELECT 1::VARIANT AS a")
+        ((before,),) = plain.execute("SELECT tags FROM duckdb_databases() WHERE path IS NOT NULL").fetchall()
+    with duckanon.connect(old) as con:
+        con.execute("CREATE TABLE u AS FROM t")
+        ((after,),) = con.execute("SELECT tags FROM duckdb_databases() WHERE path IS NOT NULL").fetchall()
+    assert before == after != {"storage_version": "v1.2.0+"}
+    with duckanon.connect(tmp_path / "variant.duckdb", storage_compatibility_version="latest") as con:
+        con.execute("CREATE TABLE t AS SELECT 1::VARIANT AS a")

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from duckanon.errors import ReleaseError
-from duckanon.streams import guard, watch
-from duckanon.streams.guard import guarded
+from duckanon.streams import output, watch
+from duckanon.streams.output import guarded
 from tests.e2e.scenes import ROOT
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="only POSIX hands a d
 
 WRITER = """
 import os, signal, sys
-from duckanon.streams.guard import guarded
+from duckanon.streams.output import guarded
 
 descriptor = {opened}
 with guarded(descriptor) as guard:
@@ -155,7 +155,7 @@ def test_only_files_have_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("replaced", "words"),
     [
-        ((guard.sys, "executable", "/nowhere/python"), "no process can be started to guard the output"),
+        ((output.sys, "executable", "/nowhere/python"), "no process can be started to guard the output"),
         (
             (watch, "__file__", "/nowhere/watch.py"),
             "the process that guards the output ends at once",

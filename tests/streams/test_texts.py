@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duckanon.errors import SourceError
-from duckanon.streams.records import blocks
+from duckanon.streams.feed import blocks
 from duckanon.streams.texts import _Texts, _values, csv_batches
 from tests.examples import examples
 
@@ -81,7 +81,7 @@ def test_a_quote_within_a_plain_field_is_a_character() -> None:
 
 
 def test_a_record_without_end_is_no_reason_to_take_all_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duckanon.streams.records.RECORD_MAX_BYTES", 1000)
+    monkeypatch.setattr("duckanon.streams.feed.RECORD_MAX_BYTES", 1000)
     chunks = (b"a\n1\n" if number == 0 else b'"never closed\n' for number in range(10**9))
     endless = (b'a\n1\n"' if number == 0 else b"never closed\n" for number in range(10**9))
     with pytest.raises(SourceError, match="line 3: a record of more than 0 MB begins here"):

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duckanon.policy.bind import Role
-from duckanon.policy.codes import code_named, words
+from duckanon.policy.kinds import code_named, words
 from duckanon.statements.grammar import Create
 from duckanon.statements.options import options_to_policy
 from duckanon.statements.parse import parse

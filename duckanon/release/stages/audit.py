@@ -13,8 +13,7 @@ from duckanon.database.relations import named
 from duckanon.errors import AuditFailure, InfeasibleError
 from duckanon.policy.reported import P_PERCENT, SUBJECTS, extremes, proved, report_notes, reported_loss
 from duckanon.release.stages.protect import judged
-from duckanon.release.stages.recode.few import kept
-from duckanon.release.stages.recode.recode import classes_relation, label, labelled_relation
+from duckanon.release.stages.recode import classes_relation, label, labelled_relation, min_values
 from duckanon.release.stages.stage import class_fields
 from duckanon.release.verify.record import of_the_source
 
@@ -23,10 +22,10 @@ if TYPE_CHECKING:
 
     from duckanon.audits.report import Report
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.embed.embed import Embedded
+    from duckanon.release.stages.embed import Embedded
     from duckanon.release.stages.partition.plan import Plan
-    from duckanon.release.stages.recode.recode import Recoded
-    from duckanon.release.stages.stage import Field, Staged
+    from duckanon.release.stages.recode import Recoded
+    from duckanon.release.stages.stage import Staged
 
 
 REPEATED_VALUE_RECORDS = 4
@@ -47,13 +46,13 @@ def audit(
 
     A violation is an InfeasibleError for a method without repair, else an AuditFailure: a fault of ours.
     """
-    trees = {
-        field.name: named("temp", staged.tree(field))
+    asked = audit_columns([field.attribute for field in staged.sensitive], policy.audited(), staged.trees)
+    few = {
+        field.name
         for field in staged.sensitive
-        if field.attribute.distance == "hierarchical"
+        if field.attribute.distance == "ordered"
+        and REPEATED_VALUE_RECORDS * len(embedded.counts[field.column]) <= staged.size
     }
-    asked = audit_columns([field.attribute for field in staged.sensitive], policy.audited(), trees)
-    few = [field.name for field in staged.sensitive if _few_values(field, staged, embedded)]
     asked = [replace(column, few_values=column.name in few) for column in asked]
     relation = named("temp", recoded.table)
     quasi = [field.name for field in class_fields(staged, policy)]
@@ -71,12 +70,6 @@ def audit(
     known = proved({measure.measure for measure in enough})
     text = "; ".join([plan.text, *report_notes(policy), *known, *extremes(policy)])
     return report.extended((*extra, *enough), warnings=warnings, plan=text)
-
-
-def _few_values(field: Field, staged: Staged, embedded: Embedded) -> bool:
-    """Whether values of ordered distance repeat so often that counting them first saves work."""
-    many = len(embedded.counts[field.column])
-    return field.attribute.distance == "ordered" and REPEATED_VALUE_RECORDS * many <= staged.size
 
 
 def _subjects(con: duckdb.DuckDBPyConnection, staged: Staged, report: Report, policy: Policy) -> Measure:
@@ -120,7 +113,7 @@ def _enough(
     if policy.release != "table":
         return (), ()
     relations = labelled_relation(staged), classes_relation(staged)
-    measures, warnings = kept(con, staged, policy, report.classes, relations=relations)
+    measures, warnings = min_values(con, staged, policy, report.classes, relations=relations)
     _require_pass(report.extended(measures, warnings=(), plan=""), policy)
     return measures, warnings
 

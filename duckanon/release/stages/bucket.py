@@ -16,7 +16,7 @@ from duckanon.database.spool import Spool, spool_folder
 from duckanon.kernels import recipes
 from duckanon.kernels.closeness.threshold import violations_per_class
 from duckanon.kernels.dealing import bounds_of, chances, dealt
-from duckanon.release.stages.embed.embed import dimensions
+from duckanon.release.stages.embed import dimensions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.embed.embed import Coordinates, Embedded
-    from duckanon.release.stages.limit.limit import Limits
+    from duckanon.release.stages.embed import Coordinates, Embedded
+    from duckanon.release.stages.limit import Limits
     from duckanon.release.stages.stage import Staged
 
 Number = TypeVar("Number", np.int64, np.float64)

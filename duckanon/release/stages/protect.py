@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from duckanon import progress
-from duckanon.database import engine, templates
-from duckanon.database.spool import Spool, spool_folder
 from duckanon.errors import InfeasibleError
 from duckanon.kernels.dominance import ROUNDING, contributions, reached
 from duckanon.kernels.merging.dominated import merge_dominated
-from duckanon.release.stages.classes import Classes, information_loss, joined, spread_of
+from duckanon.release.stages.classes import changed, joined
 from duckanon.release.stages.repair import summed_again
+from duckanon.release.stages.stage import column_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +22,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.embed.embed import Embedded
+    from duckanon.release.stages.classes import Classes
+    from duckanon.release.stages.embed import Embedded
     from duckanon.release.stages.stage import Field, Staged
 
 
@@ -38,11 +38,13 @@ def protect(
     """
     if policy.p_percent is None:
         return classes
-    p, kept = float(policy.p_percent), classes.labels.columns()
-    labels = np.full(staged.size, -1, dtype=np.int64)
-    labels[kept["record_id"] - 1] = kept["class_id"]
-    columns = [_column(con, staged, field.column) for field in judged(staged)]
-    subjects = _column(con, staged, "subject").astype(np.int64) if policy.subject else None
+    p, labels = float(policy.p_percent), classes.by_record(staged.size)
+
+    def column(name: str) -> npt.NDArray[np.float64]:
+        return column_of(con, staged.records, name, staged.size, "protect")
+
+    columns = [column(field.column) for field in judged(staged)]
+    subjects = column("subject").astype(np.int64) if policy.subject else None
 
     def parts_of(labels: npt.NDArray[np.int64], classes: int) -> npt.NDArray[np.float64]:
         return np.stack([contributions(values, labels, subjects, classes) for values in columns], axis=1)
@@ -58,21 +60,12 @@ def protect(
 
     repeated = again if subjects is not None else None
     merged = merge_dominated(sums.sums, sums.sizes, parts, p, again=repeated)
-    united = joined(sums, merged)
-    spool = Spool(spool_folder(con))
-    spool.add({"record_id": kept["record_id"], "class_id": merged[kept["class_id"]]})
-    loss = information_loss([spread_of(united)])
-    return Classes(spool, None, len(united.sizes), classes.suppressed, loss)
+    return changed(con, np.where(labels >= 0, merged[labels], -1), joined(sums, merged))
 
 
 def judged(staged: Staged) -> tuple[Field, ...]:
     """Quasi-identifiers under the p % rule: numbers with a zero, released by their mean."""
     return tuple(field for field in staged.quasi if field.attribute.has_total)
-
-
-def _column(con: duckdb.DuckDBPyConnection, staged: Staged, column: str) -> npt.NDArray[np.float64]:
-    query = templates.render("relation.sql.j2:numbers", records=staged.records, column=column)
-    return engine.column(con, query, "protect", staged.size)
 
 
 def _check_whole(parts: npt.NDArray[np.float64], fields: Sequence[Field], policy: Policy) -> None:

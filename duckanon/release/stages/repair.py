@@ -13,26 +13,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from duckanon import progress
-from duckanon.database import engine, templates
-from duckanon.database.spool import Spool, spool_folder
 from duckanon.kernels.merging.merge import class_members, merge_classes, violations_of
 from duckanon.kernels.neighbours.centroids import nearest
 from duckanon.kernels.neighbours.kd import kd_order
 from duckanon.kernels.points import distance_points
-from duckanon.release.stages.classes import (
-    Classes,
-    ClassSums,
-    information_loss,
-    joined,
-    spread_of,
-    sums_of,
-    without_empty,
-)
-from duckanon.release.stages.embed.embed import coordinates, dimensions
-from duckanon.release.stages.limit.evened import evened, not_found, together
-from duckanon.release.stages.limit.limit import thresholds_without
+from duckanon.release.stages.classes import Classes, ClassSums, changed, joined, sums_of, without_empty
+from duckanon.release.stages.embed import coordinates, dimensions
+from duckanon.release.stages.limit import evened, not_found, thresholds_without, together
 from duckanon.release.stages.partition.leave_out import worst_classes
-from duckanon.release.stages.partition.workers import on_all_cores
+from duckanon.release.stages.partition.partition import on_all_cores
+from duckanon.release.stages.stage import column_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,8 +33,8 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.kernels.merging.merge import Partner
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.embed.embed import Coordinates, Embedded
-    from duckanon.release.stages.limit.limit import Limits
+    from duckanon.release.stages.embed import Coordinates, Embedded
+    from duckanon.release.stages.limit import Limits
     from duckanon.release.stages.partition.partition import Partitioned
     from duckanon.release.stages.stage import Staged
 
@@ -97,11 +87,7 @@ def repair(
 
     whole = _whole(con, staged, embedded, limits, partitioned)
     labels, sums = mended(whole, limits, recipe.partner, policy, summed)
-    released = np.flatnonzero(labels >= 0)
-    kept = Spool(spool_folder(con))
-    kept.add({"record_id": released + 1, "class_id": labels[released]})
-    loss = information_loss([spread_of(sums)])
-    return Classes(kept, None, len(sums.sizes), len(labels) - len(released), loss)
+    return changed(con, labels, sums)
 
 
 def _whole(
@@ -111,13 +97,10 @@ def _whole(
     limits: Limits,
     partitioned: Partitioned,
 ) -> Whole:
-    size, kept = staged.size, partitioned.classes.labels.columns()
-    labels = np.empty(size, dtype=np.int64)
-    labels[kept["record_id"] - 1] = kept["class_id"]
-    codes = np.empty((len(limits.codes), size), dtype=np.int64)
+    labels = partitioned.classes.by_record(staged.size)
+    codes = np.empty((len(limits.codes), staged.size), dtype=np.int64)
     for number, column in enumerate(limits.codes):
-        query = templates.render("relation.sql.j2:numbers", records=embedded.coded, column=column)
-        codes[number] = engine.column(con, query, "repair", size)
+        codes[number] = column_of(con, embedded.coded, column, staged.size, "repair")
     summed = partitioned.sums.columns()
     sizes, squares = summed.pop("size"), summed.pop("squares")
     violations = np.zeros(partitioned.classes.count)
@@ -133,8 +116,7 @@ def summed_again(
     sizes = np.bincount(labels[labels >= 0], minlength=count).astype(np.int64)
     sums, squares, done = np.zeros((count, dimensions(embedded.axes))), np.zeros(count), 0
     for axis in embedded.axes:
-        query = templates.render("relation.sql.j2:numbers", records=embedded.coded, column=axis.column)
-        values = engine.column(con, query, "repair", len(labels))
+        values = column_of(con, embedded.coded, axis.column, len(labels), "repair")
         width = dimensions((axis,))
         for start in range(0, len(labels), CHUNK_RECORDS):
             part = slice(start, start + CHUNK_RECORDS)

@@ -15,18 +15,19 @@ from duckanon.database.relations import columns_of, named
 from duckanon.errors import PolicyError, SourceError
 from duckanon.policy import bind
 from duckanon.policy.bind import Attribute, Role
-from duckanon.policy.kinds import kind_of
+from duckanon.policy.kinds import kind_of, rule_of
 from duckanon.policy.names import CLASS, fold
-from duckanon.policy.recodes import rule_of
-from duckanon.release.drift import in_step
+from duckanon.release.source import in_step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from duckanon.policy.kinds import Kind
+    import numpy as np
+    import numpy.typing as npt
+
+    from duckanon.policy.kinds import Kind, Rule
     from duckanon.policy.policy import Policy
-    from duckanon.policy.recodes import Rule
-    from duckanon.release.drift import Drawn
+    from duckanon.release.source import Drawn
 
 _LINES_BEFORE_QUERY = 2
 """Lines before the query in stage/raw.sql.j2."""
@@ -96,6 +97,11 @@ class Field:
         return self.kind in {"integer", "decimal", "date", "timestamp"}
 
     @property
+    def averaged(self) -> bool:
+        """Whether `class_means` makes its means, because sums in SQL may depend on the order of rows."""
+        return self.recode == "mean" and not self.exact
+
+    @property
     def scale(self) -> int:
         """Digits after the point of a DECIMAL; 0 for other types."""
         return int(self.type.rstrip(")").rpartition(",")[2]) if self.kind == "decimal" else 0
@@ -155,6 +161,12 @@ class Staged:
         """Temporary tables (place, value, level, node) of quasi-identifiers with a hierarchy, by column."""
         with_tree = [field for field in self.quasi if field.attribute.hierarchy is not None]
         return {field.column: f"{self.workspace}_climb_{field.column}" for field in with_tree}
+
+    @property
+    def trees(self) -> dict[str, str]:
+        """Trees of sensitive fields with hierarchical distance, as SQL text, by name."""
+        graded = [field for field in self.sensitive if field.attribute.distance == "hierarchical"]
+        return {field.name: named("temp", self.tree(field)) for field in graded}
 
     @property
     def quasi(self) -> tuple[Field, ...]:
@@ -219,11 +231,6 @@ def stage(
     )
 
 
-def released_fields(staged: Staged, policy: Policy) -> tuple[Field, ...]:
-    """Columns of a release, in their order."""
-    return staged.fields if policy.release == "table" else (CLASS_FIELD, *staged.fields)
-
-
 def class_fields(staged: Staged, policy: Policy) -> tuple[Field, ...]:
     """Columns of a release that identify the class of a record."""
     return staged.quasi if policy.release == "table" else (CLASS_FIELD,)
@@ -245,6 +252,14 @@ def read_source(con: duckdb.DuckDBPyConnection, query: str, raw: str, row: str |
             con.execute(statement)
     except duckdb.Error as cause:
         raise engine.failed_query(cause, query, _LINES_BEFORE_QUERY) from cause
+
+
+def column_of(
+    con: duckdb.DuckDBPyConnection, relation: str, column: str, size: int, stage: str
+) -> npt.NDArray[np.float64]:
+    """Numbers (size,) of a column of records, by record_id from 1; NaN for NULL."""
+    query = templates.render("relation.sql.j2:numbers", records=relation, column=column)
+    return engine.column(con, query, stage, size)
 
 
 def _fields(attributes: tuple[Attribute, ...]) -> tuple[Field, ...]:

@@ -308,7 +308,7 @@ def _redone(release: RecordedRelease, audit: RecordedAudit, subject: _Subject) -
             again[0].classes, information_loss=release.information_loss, suppressed=release.suppressed
         )
         yield from _proved(release, audit)
-        again += tuple(_as_it_was(row) for row in audit.measures if row["measure"] in OF_THE_RECORDS)
+        again += tuple(as_it_was(row) for row in audit.measures if row["measure"] in OF_THE_RECORDS)
     writer = audit.duckanon_version or release.duckanon_version
     yield from differing(audit.measures, again, writer=writer)
 
@@ -345,7 +345,8 @@ def _of(measure: str, attribute: str | None) -> str:
     return measure if attribute is None else f"{measure} of {attribute!r}"
 
 
-def _as_it_was(row: Mapping[str, Any]) -> Measure:
+def as_it_was(row: Mapping[str, Any]) -> Measure:
+    """Measure of a recorded row."""
     return Measure(*(row[name] for name in COLUMNS))
 
 

@@ -133,7 +133,7 @@ def test_effort_and_time_limit_are_flags(hospital: Path, tmp_path: Path) -> None
         assert not (tmp_path / "no.csv").exists()
 
 
-def test_anonymize_never_overwrites(hospital: Path, tmp_path: Path) -> None:
+def test_anonymize_overwrites_only_if_asked(hospital: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     out.write_text("mine")
     assert command("anonymize", hospital / "patients.csv", out, *FLAGS).returncode == 2
@@ -146,7 +146,7 @@ def test_an_error_of_our_own_is_exit_code_2_and_not_a_violation(
     def broken() -> None:
         raise KeyError("surprise")
 
-    monkeypatch.setattr("duckanon.cli.methods.known_methods", broken)
+    monkeypatch.setattr("duckanon.cli.demo.known_methods", broken)
     with pytest.raises(SystemExit) as left:
         main(["methods"])
     assert left.value.code == 2

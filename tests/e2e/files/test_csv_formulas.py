@@ -115,7 +115,7 @@ def test_an_escaped_sensitive_column_is_judged_by_its_tree(tmp_path: Path) -> No
             PolicyError,
             "unknown option 'formulas', did you mean 'csv_formulas'",
         ),
-        ("r.csv", "k = 3", PolicyError, "unknown option 'k'; Options: csv_formulas"),
+        ("r.csv", "k = 3", PolicyError, "unknown option 'k'; Options: csv_formulas, overwrite, evidence"),
     ],
 )
 def test_options_of_export(tmp_path: Path, target: str, options: str, error: type, words: str) -> None:

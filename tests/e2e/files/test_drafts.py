@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 PROGRAM = """
 import sys, time
 import duckanon
-from duckanon.release import export
-from duckanon.cli import options
+from duckanon.release import destination
+from duckanon.cli import documents
 def stop(*arguments, **named):
     print("written", flush=True)
     time.sleep(60)
-export._settle = stop
-Path = type(options.Path())
+destination._settle = stop
+Path = type(documents.Path())
 Path.replace = stop
 con = duckanon.connect(sys.argv[1])
 if sys.argv[2] == "-o":
-    options.deliver("secret", options.Path(sys.argv[3]))
+    documents.deliver("secret", documents.Path(sys.argv[3]))
 else:
     con.sql(f"EXPORT ANONYMIZED VIEW v TO '{sys.argv[3]}'")
 """
@@ -188,7 +188,7 @@ def test_a_target_that_is_there_is_left_as_it_is(tmp_path: Path, kind: str, endi
         target.symlink_to("nowhere")
     code, out, err = run(tmp_path, "anonymize", "p.csv", target.name, "--qi", "a", "-k", "2")
     assert (code, out, len(err.splitlines())) == (2, "", 1)
-    assert ("is a folder" if kind == "folder" else "exists and EXPORT never overwrites") in err
+    assert ("is a folder" if kind == "folder" else "exists: choose another name") in err
     assert sorted(os.listdir(tmp_path)) == sorted([target.name, "p.csv"])
     assert kind != "file" or target.read_text() == "mine"
 

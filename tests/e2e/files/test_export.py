@@ -165,11 +165,11 @@ def test_what_was_written_is_what_is_read_back(con: duckanon.Connection, tmp_pat
     assert (tmp_path / name).is_file()
 
 
-def test_export_never_overwrites(con: duckanon.Connection, tmp_path: Path) -> None:
+def test_export_overwrites_only_if_asked(con: duckanon.Connection, tmp_path: Path) -> None:
     for ending in ("duckdb", "parquet", "csv"):
         file = tmp_path / f"mine.{ending}"
         file.write_text("mine")
-        with pytest.raises(ReleaseError, match="never overwrites"):
+        with pytest.raises(ReleaseError, match="exists: choose another name"):
             con.sql(f"EXPORT ANONYMIZED VIEW v TO '{file}'")
         assert file.read_text() == "mine"
 

@@ -17,7 +17,7 @@ import duckanon
 from duckanon.cli.verify import verify
 from duckanon.database import templates
 from duckanon.errors import InfeasibleError, PolicyError, ReleaseError
-from duckanon.policy.policy import share_of
+from duckanon.policy.audit_policy import share_of
 from tests.e2e.scenes import command, stock_script
 from tests.examples import examples
 from tests.oracle import key
@@ -198,7 +198,7 @@ def test_a_csv_of_escaped_texts_holds_both(con: duckanon.Connection, tmp_path: P
 def test_an_export_overwrites_neither_file(con: duckanon.Connection, tmp_path: Path) -> None:
     (tmp_path / "o_sensitive.csv").write_text("mine", encoding="utf-8")
     con.execute(CREATE)
-    with pytest.raises(ReleaseError, match=r"o_sensitive\.csv' exists and EXPORT never overwrites"):
+    with pytest.raises(ReleaseError, match=r"o_sensitive\.csv' exists: choose another name"):
         con.execute(f"EXPORT ANONYMIZED VIEW v TO '{tmp_path / 'o.csv'}'")
     assert [each.name for each in tmp_path.iterdir()] == ["o_sensitive.csv"]
     assert (tmp_path / "o_sensitive.csv").read_text(encoding="utf-8") == "mine"

@@ -7,6 +7,7 @@ values of each class are known beforehand, and `class_value` of the oracle says 
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ import pytest
 
 import duckanon
 from duckanon.cli.verify import verify
-from duckanon.release.stages.recode import recode as recode_stage
+from duckanon.release.stages import recode as recode_stage
 from tests.oracle_recode import class_value
 
 if TYPE_CHECKING:
@@ -151,7 +152,10 @@ def test_a_mean_that_is_of_too_few_is_not_released(
     con: duckanon.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The audit counts anew: where recoding forgets the rule, nothing is released."""
-    monkeypatch.setattr(recode_stage, "sparse", lambda *_: [])
+    value = recode_stage._value
+    monkeypatch.setattr(
+        recode_stage, "_value", lambda *given: value(*given[:-1], replace(given[-1], min_values=1))
+    )
     with pytest.raises(duckanon.DuckanonError, match="min_values of 'x' is 1 where the policy asks for 3"):
         released(con, FEW, "INTEGER", "")
 

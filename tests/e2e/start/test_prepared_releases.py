@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,9 @@ pytestmark = [
         reason="machine code is missing or of other sources: python -m duckanon.release.prepare",
     ),
 ]
+
+FIRST_RELEASE_MAX_SECONDS = 5
+"""CPU time of a process that starts from a wheel, makes a release with t, and ends."""
 
 PROGRAM = """
 import sys, warnings
@@ -156,7 +160,10 @@ def test_a_wheel_takes_machine_code_along_and_is_for_one_python_and_system(
     assert code == {path.name for path in prepared.FOLDER.iterdir()}
     # As installed, away from the checkout.
     n, policy = RELEASES["t, few"]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert release("wheel", n, policy, tmp_path / "cache", tmp_path / "site") == ["True"]
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < FIRST_RELEASE_MAX_SECONDS
     assert not list(tmp_path.rglob("cache/**/*.nb?"))
 
 

@@ -20,8 +20,9 @@ import pyarrow as pa
 import pytest
 
 import duckanon
+from duckanon.cli import stream as stream_command
 from duckanon.cli.main import main
-from duckanon.streams import evidence
+from duckanon.streams import report as stream_report
 from tests.e2e.scenes import ROOT, command, settled
 from tests.examples import examples
 
@@ -601,13 +602,13 @@ def test_an_output_that_was_changed_is_a_violation(
 ) -> None:
     """The audit is that of the file, whoever wrote to it: one tuple more is in a class of its own."""
 
-    def changed(report: Any, output: Path, *others: Any) -> Any:
+    def changed(given: Any, output: Path, *others: Any) -> Any:
         with output.open("a") as file:
             file.write("99,01,flu\n")
-        return of_file(report, output, *others)
+        return of_file(given, output, *others)
 
-    of_file = evidence.of_file
-    monkeypatch.setattr(evidence, "of_file", changed)
+    of_file = stream_command.with_evidence_of_file
+    monkeypatch.setattr(stream_command, "with_evidence_of_file", changed)
     with pytest.raises(SystemExit) as left:
         main(["stream", str(visits), str(tmp_path / "o.csv"), *SMALL])
     assert left.value.code == 1
@@ -626,8 +627,8 @@ def test_an_output_that_changes_during_its_audit_has_no_evidence(
             file.write("99,01,flu\n")
         return found
 
-    out, audit = tmp_path / "o.csv", evidence.audit_sql
-    monkeypatch.setattr(evidence, "audit_sql", changed)
+    out, audit = tmp_path / "o.csv", stream_report.audit_sql
+    monkeypatch.setattr(stream_report, "audit_sql", changed)
     with pytest.raises(SystemExit) as left:
         main(["stream", str(visits), str(out), *SMALL])
     assert left.value.code == 2

@@ -19,7 +19,7 @@ import pytest
 
 import duckanon
 from duckanon.database.fingerprint import fingerprint
-from duckanon.streams import evidence
+from duckanon.streams import tables
 from tests.e2e.scenes import ROOT
 from tests.examples import examples
 
@@ -258,8 +258,8 @@ def test_a_table_that_is_not_what_was_asked_is_an_audit_failure(
         writer.execute(f"INSERT INTO {relation} VALUES (1000, 'z', NULL, 0)")
         return of_table(report, writer, relation, *others, **named)
 
-    of_table = evidence.of_table
-    monkeypatch.setattr(evidence, "of_table", changed)
+    of_table = tables.with_evidence_of_table
+    monkeypatch.setattr(tables, "with_evidence_of_table", changed)
     with pytest.raises(duckanon.AuditFailure, match="is not what was asked") as failure:
         con.stream(QUERY, "released", **ASKED)
     assert failure.value.report.measures[0].violations == 1
@@ -274,7 +274,7 @@ def test_ctrl_c_during_the_audit_says_what_is_there(
     def stopped(*_: Any, **__: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(evidence, "of_table", stopped)
+    monkeypatch.setattr(tables, "with_evidence_of_table", stopped)
     with pytest.raises(
         KeyboardInterrupt, match=r"^1000 tuples read: \d+ written, 0 dropped, \d+ held$"
     ) as ended:

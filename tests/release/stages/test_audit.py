@@ -15,9 +15,9 @@ from duckanon.database import engine
 from duckanon.errors import AuditFailure, InfeasibleError
 from duckanon.release import pipeline
 from duckanon.release.stages.audit import audit
-from duckanon.release.stages.embed.embed import embed
-from duckanon.release.stages.limit.limit import limit
-from duckanon.release.stages.recode.recode import recode
+from duckanon.release.stages.embed import embed
+from duckanon.release.stages.limit import limit
+from duckanon.release.stages.recode import recode
 from duckanon.release.stages.stage import stage
 
 if TYPE_CHECKING:

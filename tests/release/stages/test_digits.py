@@ -13,8 +13,8 @@ import pytest
 from duckanon.database import engine
 from duckanon.policy.bind import Attribute, Role
 from duckanon.policy.policy import Policy
-from duckanon.release.stages.recode import digits
-from duckanon.release.stages.recode.digits import digits_in, unit_in, with_digits
+from duckanon.release.stages import digits
+from duckanon.release.stages.digits import digits_in, unit_in, with_digits
 from duckanon.release.stages.stage import Field, stage
 from tests.oracle_recode import digits_of
 

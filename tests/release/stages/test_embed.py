@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 import duckanon
 from duckanon.database import engine
+from duckanon.release.stages import embed
 from duckanon.release.stages.bucket import bucket, stream
-from duckanon.release.stages.embed import embed
-from duckanon.release.stages.embed.embed import dimensions
-from duckanon.release.stages.limit.limit import limit
+from duckanon.release.stages.limit import limit
 from duckanon.release.stages.partition.plan import sample
 from duckanon.release.stages.stage import stage
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from duckanon.release.stages.bucket import Tiles
-    from duckanon.release.stages.limit.limit import Limits
+    from duckanon.release.stages.limit import Limits
 
 
 @contextlib.contextmanager
@@ -65,7 +64,7 @@ def test_as_many_as_the_points_have(
     policy = duckanon.Policy(quasi_identifiers=names, k=20, refine=False, method="mdav")
     with dealt(fresh_db, f"SELECT {columns} FROM range(20) AS r(i)", policy) as (embedded, limits, tiles):
         points = sample(fresh_db, embedded, limits, tiles).points
-        found = dimensions(embedded.axes)
+        found = embed.dimensions(embedded.axes)
     assert found == points.shape[1]
     assert coordinates in {None, found}
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import duckanon
 from duckanon.errors import InfeasibleError
-from duckanon.release.stages.limit.evened import most_even
+from duckanon.release.stages.limit import most_even
 from tests.examples import examples
 
 if TYPE_CHECKING:

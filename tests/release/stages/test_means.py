@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duckanon.database import engine
-from duckanon.release.stages import class_means as means
-from duckanon.release.stages.class_means import class_means
+from duckanon.release.stages import classes
+from duckanon.release.stages.classes import class_means
 
 if TYPE_CHECKING:
     import duckdb
@@ -30,7 +30,7 @@ def test_a_mean_is_that_of_exact_fractions(given_records: list[tuple[int, float]
     labels = np.array([label for label, _ in given_records], dtype=np.int64)
     values = np.array([value for _, value in given_records])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(means, "CHUNK_RECORDS", chunk)
+        patch.setattr(classes, "CHUNK_RECORDS", chunk)
         found = class_means(values.copy(), labels, 5)
     for label in range(5):
         own = [Fraction(float(v)) for v in values[labels == label] if not math.isnan(v)]

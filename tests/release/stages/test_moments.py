@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duckanon.release.stages.embed.moments import Moments, mean_and_spread, moments
+from duckanon.release.stages.embed import Moments, mean_and_spread, moments
 from tests.examples import examples
 
 if TYPE_CHECKING:

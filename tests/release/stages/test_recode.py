@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 import duckanon
-from duckanon.release.stages.recode.recode import in_step
+from duckanon.release.stages.recode import in_step
 from tests.oracle_recode import half_away
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from tests.oracle import class_emds
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from duckanon.release.stages.limit.limit import Limits
+    from duckanon.release.stages.limit import Limits
 
 M, K = 120, 4
 POLICY = Policy(quasi_identifiers="a", k=K)

@@ -17,14 +17,19 @@ from duckanon import progress
 from duckanon.database import engine, templates
 from duckanon.database.quoting import ident
 from duckanon.policy.bind import Role
-from duckanon.policy.recodes import perhaps_code
+from duckanon.policy.kinds import perhaps_code
 from duckanon.policy.reported import reported_loss
-from duckanon.release.stages.advise.flattened import flattened
-from duckanon.release.stages.advise.guessed import guessed
-from duckanon.release.stages.embed.embed import EXACT_VALUES
+from duckanon.release.stages.advise.sensitive import (
+    COUNTED_COLUMNS_PER_STATEMENT,
+    flattened,
+    guessed,
+    revealed,
+    values_of,
+)
+from duckanon.release.stages.embed import EXACT_VALUES
 from duckanon.release.stages.partition.plan import candidates, most_classes, trial
 from duckanon.release.stages.protect import judged
-from duckanon.release.stages.recode.recode import labelled_relation
+from duckanon.release.stages.recode import labelled_relation
 from duckanon.release.stages.stage import class_fields
 
 if TYPE_CHECKING:
@@ -35,10 +40,10 @@ if TYPE_CHECKING:
     from duckanon.audits.report import Report
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.embed.embed import Embedded
-    from duckanon.release.stages.limit.limit import Limits
+    from duckanon.release.stages.embed import Embedded
+    from duckanon.release.stages.limit import Limits
     from duckanon.release.stages.partition.plan import Sample
-    from duckanon.release.stages.recode.recode import Recoded
+    from duckanon.release.stages.recode import Recoded
     from duckanon.release.stages.stage import Field, Staged
 
 COLLAPSE_CLASS_SIZE_IN_K = 20
@@ -58,9 +63,6 @@ ALONE_MIN_SHARE = 0.2
 
 OWN_VALUE_MIN_SHARE = 0.5
 """Distinct values per record from which the mode of a class is one person's own value."""
-
-COUNTED_COLUMNS_PER_STATEMENT = 16
-"""Columns whose distinct values one statement counts."""
 
 ESTIMATED_COLUMNS_PER_STATEMENT = 100
 """Columns whose distinct values one statement estimates."""
@@ -140,39 +142,6 @@ def coded(name: str, *, averaged: bool) -> str:
         f"quasi-identifier {name!r} holds numbers and is named like a code: each class releases its most "
         f"frequent value; set recode = {{{name}: 'mean'}} if it is a quantity, or {{{name}: 'mode'}} to "
         "confirm"
-    )
-
-
-def revealed(
-    con: duckdb.DuckDBPyConnection, staged: Staged, candidate: str, classes_by: Sequence[Field]
-) -> list[str]:
-    """Warnings of sensitive columns without a threshold that have a single value in some classes."""
-    free = [field for field in staged.sensitive if field.attribute.t is None and field.attribute.l is None]
-    if not free:
-        return []
-    query = templates.render("advice/revealed.sql.j2", candidate=candidate, sensitive=free, quasi=classes_by)
-    *counts, classes, records = engine.rows(con, query, "advice")[0]
-    warnings = []
-    for field, alike, members in zip(free, counts[::2], counts[1::2], strict=True):
-        if members == records and _values(con, staged, [field])[0][1] <= 1:
-            warnings.append(one_value(field.name, records))
-        elif alike:
-            warnings.append(reveals(field.name, alike, classes, members, records))
-    return warnings
-
-
-def one_value(name: str, records: int) -> str:
-    """Warning of a sensitive column with a single value in the whole table."""
-    return (
-        f"sensitive column {name!r} has one value in all {records} records: whoever is in the release has it"
-    )
-
-
-def reveals(name: str, alike: int, classes: int, members: int, records: int) -> str:
-    """Warning of a sensitive column with a single value in some classes."""
-    return (
-        f"{alike} of {classes} classes, {members} of {records} records reveal {name!r}: all "
-        "records of such a class have the same value; set l or t"
     )
 
 
@@ -327,7 +296,7 @@ def _own_values(con: duckdb.DuckDBPyConnection, staged: Staged) -> dict[Field, s
     """Quasi-identifiers whose mode in a class is one person's own value, with their warnings."""
     kept = [field for field in staged.quasi if field.rule.shows and field.kind != "boolean"]
     warnings = {}
-    for field, (values, different) in zip(kept, _values(con, staged, kept), strict=True):
+    for field, (values, different) in zip(kept, values_of(con, staged, kept), strict=True):
         if different > 1 and different >= OWN_VALUE_MIN_SHARE * values:
             warnings[field] = own_value(field.name, field, different, values)
     return warnings
@@ -339,7 +308,7 @@ def _different(con: duckdb.DuckDBPyConnection, staged: Staged, fields: Sequence[
     DuckDB plans the exact count of a column for a millisecond, whatever the number of records.
     """
     if len(fields) <= COUNTED_COLUMNS_PER_STATEMENT:
-        return [different for _, different in _values(con, staged, fields)]
+        return [different for _, different in values_of(con, staged, fields)]
     counts: list[int] = []
     for part in engine.in_parts(fields, ESTIMATED_COLUMNS_PER_STATEMENT):
         query = templates.render("advice/estimated.sql.j2", records=staged.records, fields=part)
@@ -349,18 +318,9 @@ def _different(con: duckdb.DuckDBPyConnection, staged: Staged, fields: Sequence[
         for place, count in enumerate(counts)
         if count >= ALONE_MIN_SHARE * staged.size / ESTIMATE_MARGIN
     ]
-    exact = _values(con, staged, [fields[place] for place in places])
+    exact = values_of(con, staged, [fields[place] for place in places])
     for place, (_, different) in zip(places, exact, strict=True):
         counts[place] = different
-    return counts
-
-
-def _values(con: duckdb.DuckDBPyConnection, staged: Staged, fields: Sequence[Field]) -> list[tuple[int, int]]:
-    """Number of records with a value in each field, and of its distinct values."""
-    counts: list[tuple[int, int]] = []
-    for part in engine.in_parts(fields, COUNTED_COLUMNS_PER_STATEMENT):
-        query = templates.render("advice/columns.sql.j2", records=staged.records, fields=part)
-        counts += [(values, different) for _, values, different in engine.rows(con, query, "advice")]
     return counts
 
 

@@ -14,7 +14,8 @@ from duckanon.hierarchies.tree import leaves_of
 from duckanon.kernels.rollup import DistinctRows, Generalized, values_of
 from duckanon.literature.full_domain import minimal_nodes, search
 from duckanon.literature.lattice import Criteria
-from duckanon.release.stages.limit.limit import thresholds_of
+from duckanon.release.stages.limit import thresholds_of
+from duckanon.release.stages.stage import column_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from duckanon.literature.full_domain import Found
     from duckanon.literature.lattice import Levels
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.embed.embed import Embedded
-    from duckanon.release.stages.limit.limit import Limits
+    from duckanon.release.stages.embed import Embedded
+    from duckanon.release.stages.limit import Limits
     from duckanon.release.stages.stage import Field, Staged
 
 LATTICE_MAX_NODES = 5_000_000
@@ -98,8 +99,7 @@ def _rows(
     first, row_of = np.flatnonzero(begins), np.cumsum(begins) - 1
     sensitive = []
     for name in limits.codes:
-        query = templates.render("relation.sql.j2:numbers", records=embedded.coded, column=name)
-        values = engine.column(con, query, "partition", staged.size).astype(np.int64)
+        values = column_of(con, embedded.coded, name, staged.size, "partition").astype(np.int64)
         sensitive.append(values_of(row_of, values, len(first)))
     records = np.bincount(row_of).astype(np.int64)
     return DistinctRows(np.ascontiguousarray(every[:, first].T), records, quasi, tuple(sensitive)), row_of
@@ -114,10 +114,8 @@ def _coded(
     DOUBLE.
     """
     if field.nominal:
-        named = f"x_{field.column}"
-        query = templates.render("relation.sql.j2:numbers", records=embedded.coded, column=named)
-    else:
-        query = templates.render("relation.sql.j2:ranks", records=staged.records, column=field.column)
+        return column_of(con, embedded.coded, f"x_{field.column}", staged.size, "partition")
+    query = templates.render("relation.sql.j2:ranks", records=staged.records, column=field.column)
     return engine.column(con, query, "partition", staged.size)
 
 

@@ -17,8 +17,7 @@ from duckanon.kernels.loss import deviations, information_loss
 from duckanon.kernels.merging.merge import violations_of
 from duckanon.kernels.recipes import MDAV_MAX_RECORDS, Recipe, recipes
 from duckanon.release.stages.bucket import FIRST_CLASS_MAX_RECORDS, stratum_size
-from duckanon.release.stages.limit.evened import evened, not_found
-from duckanon.release.stages.limit.limit import thresholds_without
+from duckanon.release.stages.limit import evened, not_found, thresholds_without
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.bucket import Tiles
-    from duckanon.release.stages.limit.limit import Limits
+    from duckanon.release.stages.limit import Limits
 
     Made = Callable[
         [npt.NDArray[np.float64], npt.NDArray[np.int64], Sequence[Threshold]], npt.NDArray[np.int64]

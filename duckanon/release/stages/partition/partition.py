@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import os
 import threading
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
 from duckanon import progress
+from duckanon.database import interrupts
 from duckanon.database.spool import Spool, spool_folder
 from duckanon.kernels.merging.merge import violations_of
 from duckanon.kernels.recipes import MDAV_MAX_RECORDS
 from duckanon.literature.mondrian_suppressed import Suppression
 from duckanon.release.stages.bucket import CUTTING_METHODS, stream, subset
-from duckanon.release.stages.class_means import averaged, class_means
-from duckanon.release.stages.classes import Classes, ClassSums, Spread, information_loss, spread_of, sums_of
-from duckanon.release.stages.embed.embed import coordinates, cut_attributes, cut_points, dimensions
-from duckanon.release.stages.limit.limit import thresholds_of
+from duckanon.release.stages.classes import (
+    Classes,
+    ClassSums,
+    Spread,
+    class_means,
+    information_loss,
+    spread_of,
+    sums_of,
+)
+from duckanon.release.stages.embed import coordinates, cut_attributes, cut_points, dimensions
+from duckanon.release.stages.limit import thresholds_of
 from duckanon.release.stages.partition.generalize import generalize
 from duckanon.release.stages.partition.leave_out import leave_out, leaves_out
 from duckanon.release.stages.partition.plan import (
@@ -39,10 +50,9 @@ from duckanon.release.stages.partition.pool import (
     pooled,
     search_pool,
 )
-from duckanon.release.stages.partition.workers import on_all_cores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
     from pathlib import Path
 
     import duckdb
@@ -52,8 +62,8 @@ if TYPE_CHECKING:
     from duckanon.kernels.exchange.refine import Stop
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.bucket import Records, Tiles
-    from duckanon.release.stages.embed.embed import Embedded
-    from duckanon.release.stages.limit.limit import Limits
+    from duckanon.release.stages.embed import Embedded
+    from duckanon.release.stages.limit import Limits
     from duckanon.release.stages.partition.plan import Sample
     from duckanon.release.stages.stage import Staged
 
@@ -130,7 +140,9 @@ def partition(
         return _generalized(con, staged, embedded, limits, tiles, policy)
     ended = threading.Event()
     kernel = _kernel(con, staged, embedded, limits, tiles, policy, ended)
-    pooling, thresholds = _pooling(tiles, policy), limits.thresholds
+    # Whether the worst classes may be searched together.
+    pooling = policy.method == "auto" and (tiles.count > 1 or tiles.open_size > MDAV_MAX_RECORDS)
+    thresholds = limits.thresholds
 
     def tile(records: Records) -> tuple[_Tile, LabelledRecords | None]:
         points = coordinates(embedded.axes, records.columns)
@@ -187,17 +199,10 @@ def _kernel(
         tiles.open_size,
         merging=merges(con, embedded, limits, tiles, policy, plan, stop),
         leaving=leaves_out(tiles, limits, policy),
-        suppression=_suppression(staged, embedded, limits, policy)
-        if policy.method in CUTTING_METHODS
-        else None,
+        suppression=_suppression(staged, embedded, limits, policy),
         # Only refinement has a time limit: no first partition is cut short.
         stop=stop if plan.recipe.effort else ended.is_set,
     )
-
-
-def _pooling(tiles: Tiles, policy: Policy) -> bool:
-    """Tell whether the worst classes may be searched together."""
-    return policy.method == "auto" and (tiles.count > 1 or tiles.open_size > MDAV_MAX_RECORDS)
 
 
 def _stop(staged: Staged, ended: threading.Event) -> Stop:
@@ -274,7 +279,8 @@ def _described(staged: Staged, part: LabelledRecords, thresholds: Sequence[Thres
     violations = violations_of(thresholds, records.codes, labels) if count and thresholds else np.zeros(count)
     means = {
         field.column: class_means(records.columns[f"x_{field.column}"], labels, count)
-        for field in averaged(staged)
+        for field in staged.quasi
+        if field.averaged
     }
     return _Tile(records.record_id, labels, sums_of(part.points, labels), means, violations)
 
@@ -328,3 +334,32 @@ class _Found:
             pooled,
             kernel.leaving,
         )
+
+
+Given = TypeVar("Given")
+Done = TypeVar("Done")
+
+
+def on_all_cores(
+    work: Callable[[Given], Done], stream: Iterator[Given], ended: threading.Event
+) -> Generator[Done, None, None]:
+    """Yield `work` of each item of a stream in order, computed by one worker a core.
+
+    One item more than there are cores is read ahead. `ended` is set at the end, for any reason, so that
+    workers can stop.
+    """
+    cores = os.cpu_count() or 1
+    waiting: deque[Future[Done]] = deque()
+
+    def end() -> None:
+        ended.set()
+        for future in waiting:
+            future.cancel()
+
+    with ThreadPoolExecutor(cores) as pool, interrupts.cleanup(None, end):
+        for given in stream:
+            waiting.append(pool.submit(work, given))
+            if len(waiting) > cores:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

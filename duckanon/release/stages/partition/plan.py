@@ -24,7 +24,7 @@ from duckanon.kernels.recipes import (
 from duckanon.literature.registry import PUBLISHED, run_named
 from duckanon.literature.task import Task
 from duckanon.release.stages.bucket import FIRST_CLASS_MAX_RECORDS, stratum_size, stream, tile_size
-from duckanon.release.stages.embed.embed import coordinates, dimensions
+from duckanon.release.stages.embed import coordinates, dimensions
 from duckanon.release.stages.partition.leave_out import leaves_out
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from duckanon.literature.mondrian_suppressed import Suppression
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.bucket import Records, Tiles
-    from duckanon.release.stages.embed.embed import Cuts, Embedded
-    from duckanon.release.stages.limit.limit import Limits
+    from duckanon.release.stages.embed import Cuts, Embedded
+    from duckanon.release.stages.limit import Limits
     from duckanon.release.stages.partition.generalize import Generalization
     from duckanon.release.stages.stage import Staged
 
@@ -266,12 +266,9 @@ def trial(
     policy: Policy,
     recipe: Recipe,
     thresholds: Sequence[Threshold],
-    *,
-    effort: Effort = "fast",
-    **how: Unpack[How],
 ) -> tuple[int, float]:
     """Number of classes and loss in per cent of a recipe on a sample, refined if the recipe refines."""
-    labels = classes_of(points, codes, policy, _on_trial(recipe, effort), thresholds, **how)
+    labels = classes_of(points, codes, policy, _on_trial(recipe, "fast"), thresholds)
     return int(labels.max()) + 1, information_loss(points, labels)
 
 

@@ -1,1 +1,0 @@
-"""Values of classes for Arrow tables: streams and Spark write them by the rules of every release."""

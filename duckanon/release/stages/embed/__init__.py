@@ -1,1 +1,0 @@
-"""Embed: every quasi-identifier becomes Euclidean coordinates, every sensitive value a code."""

@@ -1,1 +1,0 @@
-"""Limit: thresholds for every class, and whether all records together keep them."""
