@@ -1,4 +1,4 @@
-"""Write what commands print into README.md, the tutorial and its sequels: ``make readme``."""
+"""Write what commands print into the pages that show it: ``make readme``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+DEMO = ROOT / "docs" / "start" / "install.md"
 FOLLOWED = [
     ROOT / "docs" / name
     for name in (
@@ -94,19 +95,19 @@ def filled(text: str, mark: str, output: str) -> str:
 
 
 def page(text: str, export: Path) -> str:
-    """Give the README with both outputs as they are now.
+    """Give the page of the demo with both outputs as they are now.
 
     Parameters
     ----------
     text : str
-        The README.
+        The page.
     export : Path
         A new file for the release of the demo.
 
     Returns
     -------
     str
-        The new README.
+        The new page.
     """
     text = filled(text, "demo", demo(export))
     return filled(text, "audit", stock_audit(export))
@@ -150,10 +151,10 @@ def followed(text: str, folder: Path) -> str:
 
 
 if __name__ == "__main__":
-    readme = ROOT / "README.md"
     with tempfile.TemporaryDirectory() as folder:
-        written = page(readme.read_text(encoding="utf-8"), Path(folder) / "census.duckdb")
-        readme.write_text(written, encoding="utf-8")
+        DEMO.write_text(
+            page(DEMO.read_text(encoding="utf-8"), Path(folder) / "census.duckdb"), encoding="utf-8"
+        )
     with tempfile.TemporaryDirectory() as folder:
         for each in FOLLOWED:
             each.write_text(followed(each.read_text(encoding="utf-8"), Path(folder)), encoding="utf-8")
