@@ -28,8 +28,8 @@ from duckanon.policy.checks import (
     Objective,
     Release,
 )
+from duckanon.policy.kinds import RULES
 from duckanon.policy.methods import METHODS
-from duckanon.policy.recodes import RULES
 
 CHOICES_LISTED = 8
 """Largest number of choices that the help of an option lists."""
