@@ -40,7 +40,8 @@ def distinct_l(labels: ArrayLike, sensitive: ArrayLike) -> NDArray[np.int64]:
 
     Parameters
     ----------
-        labels, sensitive See `duckanon.measures`.
+    labels, sensitive
+        See `duckanon.measures`.
 
     Returns
     -------
@@ -66,7 +67,8 @@ def entropy_l(labels: ArrayLike, sensitive: ArrayLike) -> NDArray[np.float64]:
 
     Parameters
     ----------
-        labels, sensitive See `duckanon.measures`.
+    labels, sensitive
+        See `duckanon.measures`.
 
     Returns
     -------
@@ -97,7 +99,10 @@ def recursive_c(labels: ArrayLike, sensitive: ArrayLike, l: int) -> NDArray[np.f
 
     Parameters
     ----------
-        labels, sensitive See `duckanon.measures`. l : int At least 1.
+    labels, sensitive
+        See `duckanon.measures`.
+    l : int
+        At least 1.
 
     Returns
     -------
@@ -132,8 +137,10 @@ def recursive_l(
 
     Parameters
     ----------
-        labels, sensitive See `duckanon.measures`. c : float, Decimal, Fraction or str Above 0, compared
-        exactly; a float counts as its shortest decimal.
+    labels, sensitive
+        See `duckanon.measures`.
+    c : float, Decimal, Fraction or str
+        Above 0, compared exactly; a float counts as its shortest decimal.
 
     Returns
     -------
@@ -173,9 +180,12 @@ def l_diversity(
 
     Parameters
     ----------
-        labels, sensitive See `duckanon.measures`. kind : {'distinct', 'entropy', 'recursive'} The measure of
-        a class: `distinct_l`, `entropy_l` or `recursive_l`. c : float, Decimal, Fraction or str, optional For
-        'recursive', which needs it; no other kind takes it.
+    labels, sensitive
+        See `duckanon.measures`.
+    kind : {'distinct', 'entropy', 'recursive'}
+        The measure of a class: `distinct_l`, `entropy_l` or `recursive_l`.
+    c : float, Decimal, Fraction or str, optional
+        For 'recursive', which needs it; no other kind takes it.
 
     Returns
     -------

@@ -20,7 +20,8 @@ def sse(points: ArrayLike, labels: ArrayLike, scale: Scale = "zscore") -> float:
 
     Parameters
     ----------
-        points, labels, scale See `duckanon.measures`.
+    points, labels, scale
+        See `duckanon.measures`.
 
     Returns
     -------
@@ -73,7 +74,8 @@ def information_loss(points: ArrayLike, labels: ArrayLike, scale: Scale = "zscor
 
     Parameters
     ----------
-        points, labels, scale See `duckanon.measures`.
+    points, labels, scale
+        See `duckanon.measures`.
 
     Returns
     -------
@@ -128,7 +130,8 @@ def mse(points: ArrayLike, labels: ArrayLike, scale: Scale = "minmax") -> float:
 
     Parameters
     ----------
-        points, labels, scale See `duckanon.measures`.
+    points, labels, scale
+        See `duckanon.measures`.
 
     Returns
     -------
@@ -155,7 +158,8 @@ def mae(points: ArrayLike, labels: ArrayLike, scale: Scale = "minmax") -> float:
 
     Parameters
     ----------
-        points, labels, scale See `duckanon.measures`.
+    points, labels, scale
+        See `duckanon.measures`.
 
     Returns
     -------

@@ -22,9 +22,12 @@ def similar_classes(
 
     Parameters
     ----------
-        labels, sensitive See `duckanon.measures`. paths : array_like of shape (v, H + 1), int The tree, as in
-        `duckanon.measures`. level : int Level of the nodes, from 0 (classes with one value: the homogeneity
-        attack) to H (every class).
+    labels, sensitive
+        See `duckanon.measures`.
+    paths : array_like of shape (v, H + 1), int
+        The tree, as in `duckanon.measures`.
+    level : int
+        Level of the nodes, from 0 (classes with one value: the homogeneity attack) to H (every class).
 
     Returns
     -------

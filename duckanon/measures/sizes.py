@@ -29,7 +29,8 @@ def class_sizes(labels: ArrayLike) -> NDArray[np.int64]:
 
     Parameters
     ----------
-        labels See `duckanon.measures`.
+    labels
+        See `duckanon.measures`.
 
     Returns
     -------
@@ -49,7 +50,8 @@ def minimum_class_size(labels: ArrayLike) -> int:
 
     Parameters
     ----------
-        labels See `duckanon.measures`.
+    labels
+        See `duckanon.measures`.
     """
     return int(class_sizes(labels).min())
 
@@ -59,7 +61,8 @@ def maximum_class_size(labels: ArrayLike) -> int:
 
     Parameters
     ----------
-        labels See `duckanon.measures`.
+    labels
+        See `duckanon.measures`.
     """
     return int(class_sizes(labels).max())
 
@@ -69,7 +72,8 @@ def average_class_size(labels: ArrayLike) -> float:
 
     Parameters
     ----------
-        labels See `duckanon.measures`.
+    labels
+        See `duckanon.measures`.
 
     Notes
     -----
@@ -86,7 +90,10 @@ def c_avg(labels: ArrayLike, k: int) -> float:
 
     Parameters
     ----------
-        labels See `duckanon.measures`. k : int Smallest class size of the policy, at least 1.
+    labels
+        See `duckanon.measures`.
+    k : int
+        Smallest class size of the policy, at least 1.
 
     Returns
     -------
