@@ -12,7 +12,7 @@ from duckanon.cli.output import PASSED, complain
 from duckanon.database import paths, templates
 from duckanon.database.csv_files import Reading
 from duckanon.errors import DuckanonError, SourceError
-from duckanon.suggestion.find import query_of, suggest_query
+from duckanon.suggestion import query_of, suggest_query
 from duckanon.suggestion.model import advice_of, printable
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import functions as sf
 
-from duckanon.audits.parts import part_sql
+from duckanon.audits.portable import part_sql
 from duckanon.audits.report import COLUMNS, Measure
 from duckanon.database import arrow, engine, templates
 from duckanon.errors import SourceError

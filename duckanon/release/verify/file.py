@@ -21,8 +21,7 @@ from duckanon.policy.reported import OF_THE_RECORDS, proved
 from duckanon.release import file_evidence, foreign
 from duckanon.release.cells import header_of
 from duckanon.release.folders import RECORD_MAX_BYTES, evidence_from
-from duckanon.release.verify.measured import differing
-from duckanon.release.verify.outcome import Verification, Verified, missing
+from duckanon.release.verify.outcome import Verification, Verified, differing, missing
 from duckanon.release.verify.record import OF_THE_SOURCE, STAGE
 from duckanon.release.verify.verify import as_it_was
 

@@ -12,8 +12,8 @@ from duckanon.audits.report import text_table
 from duckanon.database import arrow, engine, templates
 from duckanon.database.relations import columns_of
 from duckanon.errors import PolicyError, SourceError
-from duckanon.evaluation.attack.columns import STAGE, has_column
-from duckanon.evaluation.attack.options import SAMPLE
+from duckanon.evaluation.columns import STAGE, has_column
+from duckanon.evaluation.prepare import SAMPLE
 from duckanon.measures.definetti import Held, binned, by_counts, definetti, share_right
 from duckanon.policy.kinds import NUMBERS, kind_of
 from duckanon.policy.names import CLASS, fold
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-    from duckanon.evaluation.attack.prepare import Sides
+    from duckanon.evaluation.prepare import Sides
 
 Form = Literal["anatomy", "swap"]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from numpy.typing import NDArray
 
-    from duckanon.evaluation.attack.cells import Alternatives, Counted
+    from duckanon.evaluation.columns import Alternatives, Counted
 
     Ints = npt.NDArray[np.int64]
 
