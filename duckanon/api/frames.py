@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from duckanon.api import objects
-from duckanon.api.enums import with_enums
+from duckanon.database.intake import children, plain_type, readable
 from duckanon.errors import ReleaseError, SourceError, tell
 from duckanon.policy.names import twice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 TEXTS = (pa.uuid(), pa.json_())
 """Arrow types that become text in a release, and are restored in an Arrow table."""
@@ -264,4 +264,35 @@ def _of_polars(frame: Any) -> pa.Table:
 
 
 def _polars(released: pa.Table, given: Any) -> Any:
-    return with_enums(objects.library("polars").from_arrow(released), given, released)
+    return _with_enums(objects.library("polars").from_arrow(released), given, released)
+
+
+def _with_enums(frame: Any, given: Any, released: pa.Table) -> Any:
+    """The released frame with the Enums of the given one, at any depth, restricted to released categories."""
+    polars = objects.library("polars")
+    for name, kind in given.schema.items():
+        if "Enum(" not in str(kind) or name not in frame.columns:
+            continue
+        column = released.select([name])
+        if plain_type(column.schema.types[0]) == column.schema.types[0]:
+            # A set, for example, has no dictionary in Arrow.
+            continue
+        # Inside an array only text can become an Enum.
+        texts = polars.from_arrow(readable(column, categories=False))[name]
+        frame = frame.with_columns(texts.cast(_kept(kind, column.column(0).chunks)))
+    return frame
+
+
+def _kept(kind: Any, parts: Sequence[pa.Array]) -> Any:
+    """Return a type whose Enums have the categories of the Arrow dictionaries at the same place."""
+    polars = objects.library("polars")
+    if isinstance(kind, polars.Enum):
+        return polars.Enum(parts[0].dictionary.to_pylist())
+    if not isinstance(kind, polars.List | polars.Array | polars.Struct):
+        return kind
+    inner = list(zip(*map(children, parts), strict=True))
+    if isinstance(kind, polars.Struct):
+        pairs = zip(kind.fields, inner, strict=True)
+        return polars.Struct([polars.Field(one.name, _kept(one.dtype, below)) for one, below in pairs])
+    within = _kept(kind.inner, inner[0])
+    return polars.List(within) if isinstance(kind, polars.List) else polars.Array(within, kind.size)

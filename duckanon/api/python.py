@@ -21,7 +21,7 @@ from duckanon.policy.policy import Policy
 from duckanon.policy.reported import check_of_rows
 from duckanon.release import unpublished
 from duckanon.release.views import create
-from duckanon.statements.names import QualifiedName, parse_name
+from duckanon.statements.names import parse_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -139,17 +139,14 @@ def _plain(con: Connection | duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnec
     return con.duckdb if isinstance(con, Connection) else con
 
 
-def _relation(name: QualifiedName) -> str:
-    return named(name.catalog, name.schema, name.name)
-
-
 def _query(source: str) -> str:
     """Return the query that a name means; a text that is not a name is a query itself."""
     try:
-        named = parse_name(source)
+        name = parse_name(source)
     except ValueError:
         return source
-    return templates.render("relation.sql.j2:rows", relation=_relation(named))
+    relation = named(name.catalog, name.schema, name.name)
+    return templates.render("relation.sql.j2:rows", relation=relation)
 
 
 @interruptible

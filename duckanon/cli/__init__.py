@@ -1,1 +1,1 @@
-"""The commands of the command line, one module each; `duckanon.cli.main` combines them."""
+"""The commands of the command line; `duckanon.cli.options` declares their options, `main` combines them."""

@@ -2,39 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from duckanon import progress
 from duckanon.api import files
 from duckanon.api.execute import Outcome
-from duckanon.cli.codes import PASSED
+from duckanon.cli.documents import show
 from duckanon.cli.flags import policy_of_flags
-from duckanon.cli.options import (
-    DateFormat,
-    K,
-    L,
-    LDiversity,
-    Names,
-    Nulls,
-    Number,
-    Numbers,
-    PolicyFile,
-    QuasiIdentifiers,
-    ShowEffect,
-    T,
-    Trees,
-    Trust,
-    Words,
-    reading_of,
-    timed,
-)
-from duckanon.cli.outcomes import show
+from duckanon.cli.options import FILES, OF_POLICY, command
+from duckanon.cli.output import PASSED
 from duckanon.database import paths, templates
-from duckanon.database.csv_files import Csv, written
+from duckanon.database.csv_files import Csv, Reading, written
 from duckanon.database.interrupts import interruptible
 from duckanon.database.relations import Target
 from duckanon.errors import PolicyError
@@ -52,81 +33,45 @@ if TYPE_CHECKING:
     from duckanon.database.csv_files import Rewritten
     from duckanon.policy.policy import Policy
 
-_NOT_OPTIONS = {
-    "source",
-    "target",
-    "qi",
-    "policy",
-    "dry_run",
-    "effect",
-    "csv_formulas",
-    "dateformat",
-    "null",
-    "trust",
-}
 
-
-@timed
+@command(
+    *(name for name in OF_POLICY if name != "suppressed"),
+    "policy", "csv_formulas", "dry_run", "effect", "form", *FILES,
+    examples=(
+        "duckanon anonymize patients.csv released.csv --qi age,zip --identifiers name --insensitive '*' -k 5",
+        "duckanon anonymize hospital.duckdb:visits out.parquet --policy release.toml -t charge=0.15",
+    ),
+)  # fmt: skip
 def anonymize(
     source: Annotated[str, typer.Argument(metavar="IN", help="file.csv, file.parquet or file.duckdb:table")],
     target: Annotated[str, typer.Argument(metavar="OUT", help="a new .csv, .parquet, or file.duckdb:table")],
-    qi: QuasiIdentifiers = None,
-    sensitive: Names = None,
-    identifiers: Names = None,
-    insensitive: Names = None,
-    subject: Names = None,
-    p_percent: Number = None,
-    min_values: Annotated[int | None, typer.Option(help="values of a class that a mean is of; k")] = None,
-    digits: Numbers = None,
-    k: K = None,
-    t: T = None,
-    l: L = None,  # noqa: E741 - l-diversity has this name everywhere
-    l_diversity: LDiversity = None,
-    c: Number = None,
-    distance: Words = None,
-    hierarchies: Trees = None,
-    method: Annotated[str | None, typer.Option(help="see duckanon methods")] = None,
-    objective: Annotated[str | None, typer.Option(help="what full_domain makes smallest")] = None,
-    recode: Words = None,
-    weights: Numbers = None,
-    release: Annotated[
-        str | None, typer.Option(help="table, anatomy (two tables) or swap (values dealt anew)")
-    ] = None,
-    suppression_limit: Number = None,
-    nulls: Annotated[str | None, typer.Option(help="category, suppress or error")] = None,
-    effort: Annotated[str | None, typer.Option(help="fast, balanced or best: how much to refine")] = None,
-    time_limit: Annotated[float | None, typer.Option(help="seconds; refinement stops then")] = None,
-    seed: Annotated[int | None, typer.Option(help="for explicit randomness only")] = None,
-    policy: PolicyFile = None,
-    csv_formulas: Annotated[
-        str | None, typer.Option(help="keep, or escape texts that a spreadsheet takes for formulas")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="show the plan, write nothing")] = False,
-    effect: ShowEffect = False,
-    dateformat: DateFormat = None,
-    null: Nulls = None,
-    trust: Trust = False,
+    *,
+    flags: dict[str, Any],
+    policy: Path | None,
+    csv_formulas: str | None,
+    dry_run: bool,
+    effect: bool,
+    form: str,
+    reading: Reading,
+    trust: bool,
 ) -> int:
     """Release a file or table as a new file."""
-    flags = {name: value for name, value in locals().items() if name not in _NOT_OPTIONS}
-    release_policy = policy_of_flags({"quasi_identifiers": qi, **flags}, policy)
+    release_policy = policy_of_flags(flags, policy)
     path, table = paths.split(target)
     if not dry_run:
         check_target(path, release_policy.release)
     formulas = {} if csv_formulas is None else {"csv_formulas": checked("csv_formulas", csv_formulas)}
     trees = hierarchy_names(release_policy)
     opened = files.opened(source, *trees, folders=[path.parent], trust=trust)
-    with progress.shown(sys.stderr), opened as con:
-        read = files.source(
-            con, source, typed=_typed(release_policy), trust=trust, reading=reading_of(dateformat, null)
-        )
+    with opened as con:
+        read = files.source(con, source, typed=_typed(release_policy), trust=trust, reading=reading)
         _check_unnamed(read, release_policy)
         texts = _written(con, read, release_policy) if path.suffix.lower() == ".csv" else {}
         rows = read.relation if isinstance(read, Csv) else read
         query = templates.render("relation.sql.j2:rows", relation=rows)
         files.check_hierarchies(con, trees, trust=trust)
         if dry_run:
-            show(Outcome("plan", explain(con, Source(query, "memory", "main"), release_policy)))
+            show(Outcome("plan", explain(con, Source(query, "memory", "main"), release_policy)), form)
             return PASSED
         name = Target("memory", "main", table or path.stem)
         # Interruptible separately: the view in memory is not yet the file that the user asked for.
@@ -137,7 +82,7 @@ def anonymize(
     beside = tuple(measure for measure in made.report.measures if measure.measure not in known)
     full = replace(report, measures=report.measures + beside, plan=made.report.plan)
     written = " and ".join(str(file) for file in files_of(path, release_policy.release))
-    show(Outcome(f"wrote {written}", None, full, effect=made.effect))
+    show(Outcome(f"wrote {written}", None, full, effect=made.effect), form)
     return PASSED
 
 

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from duckanon import progress
 from duckanon.api import files
 from duckanon.audits import changes
 from duckanon.audits.formats import FORMATS, formatted
@@ -19,32 +15,12 @@ from duckanon.audits.html.report import html_report
 from duckanon.audits.legible import legible
 from duckanon.audits.run import audit_relation, kept_relation
 from duckanon.audits.unaudited import Roles
-from duckanon.cli.codes import PASSED, VIOLATION
+from duckanon.cli.documents import check_output, deliver
 from duckanon.cli.flags import read_flags, read_text
-from duckanon.cli.options import (
-    DateFormat,
-    K,
-    L,
-    LDiversity,
-    Names,
-    Nulls,
-    Number,
-    Output,
-    PolicyFile,
-    QuasiIdentifiers,
-    T,
-    Table,
-    Trees,
-    Trust,
-    Words,
-    check_output,
-    deliver,
-    known_form,
-    reading_of,
-    timed,
-)
-from duckanon.cli.output import complain, line
+from duckanon.cli.options import DOCUMENT, OF_AUDIT, SHARED, Option, Table, command
+from duckanon.cli.output import PASSED, VIOLATION, complain, line
 from duckanon.database import engine, templates
+from duckanon.database.csv_files import Reading
 from duckanon.database.paths import check_local
 from duckanon.database.relations import current
 from duckanon.errors import DuckanonError, PolicyError, SourceError
@@ -78,46 +54,38 @@ _PROVED = frozenset({"json", "junit", "sarif"})
 _CHANGES = "changes since the audit of --against:"
 
 
-@timed
+@command(
+    *OF_AUDIT, "hierarchies", "suppressed", "policy", *DOCUMENT,
+    form=SHARED["form"]._replace(choices=KNOWN),
+    original=Option(
+        "the table it was made from; for html: before and after", (), "none", "--original raw.csv", "TABLE"
+    ),
+    frontier=Option("for html with --original: what other k and t would cost", kind=bool),
+    against=Option(
+        "an audit saved by --format json: show what changed since", (), "none", "--against last.json", "FILE",
+        Path,
+    ),
+    examples=(
+        "duckanon audit released.csv --qi age,zip --sensitive charge -k 5 -t 0.15",
+        "duckanon audit hospital.duckdb:visits --policy release.toml --format junit -o audit.xml",
+    ),
+)  # fmt: skip
 def audit(
     source: Table,
-    qi: QuasiIdentifiers = None,
-    sensitive: Names = None,
-    k: K = None,
-    t: T = None,
-    l: L = None,  # noqa: E741 - l-diversity has this name everywhere
-    l_diversity: LDiversity = None,
-    c: Number = None,
-    distance: Words = None,
-    hierarchies: Trees = None,
-    suppressed: Annotated[
-        str | None,
-        typer.Option(metavar="MARK", help="leave out records whose quasi-identifiers all are this, as '*'"),
-    ] = None,
-    policy: PolicyFile = None,
-    form: Annotated[str, typer.Option("--format", help=" | ".join(KNOWN))] = "text",
-    output: Output = None,
-    original: Annotated[
-        str | None, typer.Option(help="the table it was made from, as file; for html: before and after")
-    ] = None,
-    frontier: Annotated[
-        bool, typer.Option("--frontier", help="for html with --original: what other k and t would cost")
-    ] = False,
-    against: Annotated[
-        Path | None, typer.Option(help="an audit saved by --format json: show what changed since")
-    ] = None,
-    dateformat: DateFormat = None,
-    null: Nulls = None,
-    trust: Trust = False,
+    *,
+    flags: dict[str, Any],
+    policy: Path | None,
+    form: str,
+    output: Path | None,
+    original: str | None,
+    frontier: bool,
+    against: Path | None,
+    reading: Reading,
+    trust: bool,
 ) -> int:
     """Audit any table or file; exit code 1 when it violates a threshold."""
-    known_form(form, KNOWN)
-    reading = reading_of(dateformat, null)
-    flags: dict[str, Any] = {"quasi_identifiers": qi, "sensitive": sensitive, "k": k, "t": t, "l": l}
-    flags |= {"distance": distance, "l_diversity": l_diversity, "c": c, "hierarchies": hierarchies}
-    flags["suppressed"] = suppressed
     options = _options(flags, policy)
-    audit_policy = _audited(options, by_flag=qi is not None)
+    audit_policy = _audited(options, by_flag=flags["quasi_identifiers"] is not None)
     check_output(output, source, policy, original, against, *hierarchy_names(audit_policy))
     if form == "html":
         required()
@@ -129,7 +97,7 @@ def audit(
     asked = Policy(**{"insensitive": "*", **of_release}) if frontier else None
     roles = Roles(*(checked(name, options.get(name, ())) for name in ("insensitive", "identifiers")))
     before = None if against is None else _saved(against)
-    in_two = options.get("release") == "anatomy" and qi is None
+    in_two = options.get("release") == "anatomy" and flags["quasi_identifiers"] is None
     typed = (*audit_policy.quasi_identifiers, *audit_policy.sensitive)
     second = files.beside(source, SECOND_ENDING) if in_two else None
     if second is not None and original is not None:
@@ -139,7 +107,7 @@ def audit(
         )
     asked_for = (source, second, original, *hierarchy_names(audit_policy))
     named = [name for name in asked_for if name is not None]
-    with progress.shown(sys.stderr), files.opened(*named, trust=trust) as con:
+    with files.opened(*named, trust=trust) as con:
         relation = files.relation(
             con, source, apart=audit_policy.quasi_identifiers, typed=typed, trust=trust, reading=reading
         )

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from duckanon import progress
 from duckanon.api import files
 from duckanon.audits.intersection import intersection
-from duckanon.cli.codes import PASSED, VIOLATION
-from duckanon.cli.flags import read_names
-from duckanon.cli.options import (
-    DocumentOptions,
-    K,
-    Names,
-    QuasiIdentifiers,
-    Table,
-    check_output,
-    deliver,
-    documenting,
-)
+from duckanon.cli.documents import check_output, deliver
+from duckanon.cli.flags import read_flags
+from duckanon.cli.options import DOCUMENT, OF_POLICY, Option, Table, command
+from duckanon.cli.output import PASSED, VIOLATION
+from duckanon.database.csv_files import Reading
 from duckanon.errors import PolicyError
 from duckanon.policy.checks import checked
 from duckanon.policy.names import fold
@@ -62,33 +52,46 @@ class _Compared:
     subjects: bool | None  # whether a release counts subjects; None if unknown
 
 
-@documenting
+@command(
+    "quasi_identifiers", "sensitive", "k", *DOCUMENT,
+    quasi_identifiers=OF_POLICY["quasi_identifiers"]._replace(default="those of the releases"),
+    sensitive=OF_POLICY["sensitive"]._replace(
+        meaning="columns of which -l is asked", default="those of the releases"
+    ),
+    k=OF_POLICY["k"]._replace(
+        meaning="below so many, records are too few", default="the larger k of the releases"
+    ),
+    least=Option(
+        "least values that a class of both has in common", (), "2, or the larger l of the releases", "-l 3",
+        "NUMBER", int, None, ("-l",),
+    ),
+    examples=(
+        "duckanon compare-releases march.duckdb june.duckdb",
+        "duckanon compare-releases march.csv june.csv --qi age,zip --sensitive diagnosis -k 5",
+    ),
+)  # fmt: skip
 def compare_releases(
     older: Table,
     newer: Table,
-    qi: QuasiIdentifiers = None,
-    sensitive: Names = None,
-    k: K = None,
-    l: Annotated[  # noqa: E741 - as above
-        int | None, typer.Option("-l", help="least values that a class of both has in common; 2 by default")
-    ] = None,
     *,
-    asked: DocumentOptions,
+    flags: dict[str, Any],
+    least: int | None,
+    form: str,
+    output: Path | None,
+    reading: Reading,
+    trust: bool,
 ) -> int:
     """Tell what two releases of the same data say together; exit code 1 when it is about fewer than k."""
-    check_output(asked.output, older, newer)
-    classes = None if qi is None else read_names("--qi", qi)
-    values = None if sensitive is None else read_names("--sensitive", sensitive)
-    least = None if k is None else checked("k", k)
-    _check_l(l)
-    with progress.shown(sys.stderr), files.opened(older, newer, trust=asked.trust) as con:
+    check_output(output, older, newer)
+    given = read_flags(flags)
+    k = checked("k", given["k"]) if "k" in given else None
+    _check_l(least)
+    with files.opened(older, newer, trust=trust) as con:
         found = [files.recorded(con, name) for name in (older, newer)]
         records = [record for _, record in found if record is not None]
-        wanted = _wanted(records, classes, values, least, l)
+        wanted = _wanted(records, given.get("quasi_identifiers"), given.get("sensitive"), k, least)
         relations = [
-            files.relation(
-                con, name, apart=wanted.quasi_identifiers, trust=asked.trust, reading=asked.reading
-            )
+            files.relation(con, name, apart=wanted.quasi_identifiers, trust=trust, reading=reading)
             for name, _ in found
         ]
         compared = intersection(
@@ -105,7 +108,7 @@ def compare_releases(
     if wanted.subjects:
         report = replace(report, warnings=(_RECORDS, *report.warnings))
     said = _sentence(compared, wanted)
-    deliver(_json(report, said) if asked.form == "json" else f"{report.to_text()}\n{said}", asked.output)
+    deliver(_json(report, said) if form == "json" else f"{report.to_text()}\n{said}", output)
     return VIOLATION if report.violated else PASSED
 
 

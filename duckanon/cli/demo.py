@@ -1,21 +1,22 @@
-"""The command ``demo``: the main job on the bundled data."""
+"""The commands that need no data: ``demo``, the main job on the bundled data, and ``methods``."""
 
 from __future__ import annotations
 
-import sys
+from dataclasses import astuple
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from duckanon import progress
 from duckanon.api.connection import connect
-from duckanon.audits.report import text_table
-from duckanon.cli.codes import PASSED
-from duckanon.cli.outcomes import side_by_side
-from duckanon.cli.output import line
+from duckanon.audits.report import COLUMNS, text_table
+from duckanon.cli.documents import show_rows
+from duckanon.cli.options import Option, command
+from duckanon.cli.output import PASSED, line
 from duckanon.database import templates
 from duckanon.errors import SourceError
+from duckanon.literature.partitions import methods as known_methods
+
+if TYPE_CHECKING:
+    from duckanon.audits.report import Report
 
 _INSTALLED = Path(__file__).parents[1] / "fixtures"
 _CHECKOUT = Path(__file__).parents[2] / "fixtures"
@@ -42,16 +43,41 @@ def run_demo(export: str | None) -> None:
         audits = [outcome.report for outcome in con.run_script(templates.render("demo.sql.j2:audits"))]
         k_only, t_close = (report for report in audits if report is not None)
         line("\nThe audit by plain SQL, of k-anonymity alone (census_k) beside t-closeness (census_t):")
-        line(side_by_side(k_only, t_close, ("census_k", "census_t")))
+        line(_side_by_side(k_only, t_close, ("census_k", "census_t")))
         if export is not None:
             for outcome in con.run_script(templates.render("demo.sql.j2:export", path=export)):
                 line(f"-- {outcome.title}")
 
 
-def demo(
-    to: Annotated[str | None, typer.Option("--export", help="a new .duckdb file for the release")] = None,
-) -> int:
+def _side_by_side(left: Report, right: Report, titles: tuple[str, str]) -> str:
+    """Two audits beside each other, one line a measure of either audit."""
+    keys = list(dict.fromkeys((m.measure, m.attribute) for report in (left, right) for m in report.measures))
+    sides = [{(m.measure, m.attribute): m for m in report.measures} for report in (left, right)]
+    rows = []
+    for key in keys:
+        pair = [side.get(key) for side in sides]
+        threshold = next((m.threshold for m in pair if m is not None and m.threshold is not None), None)
+        cells = [
+            cell for m in pair for cell in ((m.value, m.violations, m.passed) if m else (None, None, None))
+        ]
+        rows.append([*key, threshold, *cells])
+    heads = [head for title in titles for head in (title, "violations", "passed")]
+    return "\n".join(text_table([*COLUMNS[:3], *heads], rows))
+
+
+@command(
+    "timeout",
+    export=Option("a new .duckdb file for the release", (), "none", "--export census.duckdb", "FILE"),
+    examples=("duckanon demo", "duckanon demo --export census.duckdb && duckanon verify census.duckdb"),
+)
+def demo(*, export: str | None) -> int:
     """Release 299,285 real persons, with k alone and with t-closeness, and audit both."""
-    with progress.shown(sys.stderr):
-        run_demo(to)
+    run_demo(export)
+    return PASSED
+
+
+@command("form", examples=("duckanon methods", "duckanon methods --format json"))
+def methods(*, form: str) -> int:
+    """List the partition methods with guarantees, cost and source."""
+    show_rows(("method", "guarantees", "cost", "source"), [astuple(one) for one in known_methods()], form)
     return PASSED

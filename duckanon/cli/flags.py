@@ -54,6 +54,13 @@ def read_flags(flags: dict[str, Any]) -> dict[str, Any]:
     return {name: _read(name, value) for name, value in flags.items() if value is not None}
 
 
+def given_names(flags: dict[str, Any], name: str) -> list[str]:
+    """Columns of a flag of a command; raise if it is missing."""
+    if flags[name] is None:
+        raise PolicyError(f"{flag(name)} is missing: name the quasi-identifiers, as in --qi age,zip")
+    return list(_columns(name, flags[name]))
+
+
 def read_names(option: str, values: Sequence[str]) -> list[str]:
     """Names of columns in all repetitions of a flag, in the order written.
 

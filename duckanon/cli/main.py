@@ -9,17 +9,16 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import traceback
 import warnings
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
 import duckanon
-from duckanon.cli.codes import ERROR, PASSED
-from duckanon.cli.commands import every_command
-from duckanon.cli.output import complain, line, tell
-from duckanon.cli.parsing import Group
-from duckanon.errors import DuckanonWarning
+from duckanon.cli.output import ERROR, PASSED, VIOLATION, complain, line, tell
+from duckanon.cli.parsing import Group, every_command
+from duckanon.errors import AuditFailure, DuckanonError, DuckanonWarning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,10 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED_CODE
     except Exception as failure:  # noqa: BLE001 - unexpected errors are reported, too
-        # Imported here: a list of the commands needs no database.
-        from duckanon.cli.failures import failed
-
-        code = failed(failure, debug="--debug" in given)
+        code = _failed(failure, debug="--debug" in given)
     if code == _INTERRUPTED_CODE:
         # Imported here: Ctrl-C may arrive during this import.
         from duckanon.database import interrupts
@@ -87,6 +83,36 @@ def main(arguments: Sequence[str] | None = None) -> None:
         complain(f"interrupted: {'its file is written' if written else 'nothing was released'}")
         code = ERROR
     sys.exit(code or PASSED)
+
+
+def _failed(failure: Exception, *, debug: bool) -> int:
+    """Print an error on stderr in one or two lines, or with its traceback, and return the exit code."""
+    # Imported here: a list of the commands needs no database.
+    import duckdb
+
+    from duckanon.database import engine
+
+    code = ERROR
+    if isinstance(failure, AuditFailure):
+        complain(failure.report.to_text())
+        code = VIOLATION
+    elif not isinstance(failure, DuckanonError | duckdb.Error | typer.TyperException | OSError):
+        # Python's own exit code would be 1, which means a violation.
+        failure = _unexpected(failure)
+    if debug and not isinstance(failure, typer.TyperException):
+        traceback.print_exception(failure)
+        return code
+    shown = (
+        failure.format_message() if isinstance(failure, typer.TyperException) else engine.described(failure)
+    )
+    tell("error", shown)
+    return code
+
+
+def _unexpected(failure: Exception) -> DuckanonError:
+    described = DuckanonError(f"unexpected {type(failure).__name__}: {failure}; --debug shows where")
+    described.__cause__ = failure
+    return described
 
 
 def _start_quickly() -> None:

@@ -1,212 +1,257 @@
-"""Options, formats and output files that several commands share."""
+"""The options of all commands, declared once, and the decorator that gives them to a command.
+
+The names of options of a policy are those of `duckanon.Policy`; `duckanon.cli.flags` reads their values.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
-import os
-import shutil
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any, NamedTuple, get_args
 
 import typer
 
-from duckanon.cli.output import line
-from duckanon.database import drafts, paths
+from duckanon import progress
+from duckanon.cli.documents import known_form
+from duckanon.cli.flags import flag
 from duckanon.database.csv_files import Reading
-from duckanon.database.interrupts import interruptible, settle, within, wrote
-from duckanon.errors import DuckanonError
-from duckanon.policy.names import suggestion
+from duckanon.database.interrupts import within
+from duckanon.policy.checks import (
+    Distance,
+    Effort,
+    Formulas,
+    LDiversity,
+    Nulls,
+    Objective,
+    Release,
+)
+from duckanon.policy.methods import METHODS
+from duckanon.policy.recodes import RULES
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-Database = Annotated[Path | None, typer.Option("--database", "-d", help="DuckDB file; in memory without it")]
-Names = Annotated[list[str] | None, typer.Option(metavar="COLUMN,...", help="columns; may be repeated")]
-Numbers = Annotated[
-    list[str] | None, typer.Option(metavar="COLUMN=NUMBER,...", help="a number by column; may be repeated")
-]
-Words = Annotated[
-    list[str] | None, typer.Option(metavar="COLUMN=WORD,...", help="a word by column; may be repeated")
-]
-Trees = Annotated[
-    list[str] | None,
-    typer.Option(metavar="COLUMN=FILE,...", help="trees, columns from leaf to root; may be repeated"),
-]
-QuasiIdentifiers = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--qi", "--quasi-identifiers", metavar="COLUMN,...", help="quasi-identifiers; may be repeated"
-    ),
-]
-K = Annotated[int | None, typer.Option("-k", help="smallest equivalence class")]
-T = Annotated[
-    list[str] | None,
-    typer.Option(
-        "-t", metavar="NUMBER|COLUMN=NUMBER,...", help="largest EMD; with columns it may be repeated"
-    ),
-]
-L = Annotated[
-    list[str] | None,
-    typer.Option(
-        "-l", metavar="NUMBER|COLUMN=NUMBER,...", help="least diversity; with columns it may be repeated"
-    ),
-]
-Number = Annotated[str | None, typer.Option(metavar="NUMBER", help="a number")]
-PolicyFile = Annotated[
-    Path | None, typer.Option("--policy", help="policy file (TOML), - for stdin; flags win over it")
-]
-LDiversity = Annotated[str | None, typer.Option(help="distinct, entropy or recursive")]
-Table = Annotated[str, typer.Argument(help="file.csv, file.parquet or file.duckdb:table")]
-Form = Annotated[str, typer.Option("--format", help="text or json")]
-ShowEffect = Annotated[
-    bool,
-    typer.Option("--effect", help="show what a release changed: share of records, mean absolute change"),
-]
-Trust = Annotated[
-    bool,
-    typer.Option("--trust", help="the .duckdb files are yours: let views in them run"),
-]
-Timeout = Annotated[
-    float | None,
-    typer.Option("--timeout", metavar="SECONDS", help="stop after so many, with exit code 2"),
-]
-DateFormat = Annotated[
-    str | None,
-    typer.Option("--dateformat", metavar="FORMAT", help="of dates in CSV files, as %d/%m/%Y for 31/12/2026"),
-]
-Nulls = Annotated[
-    list[str] | None,
-    typer.Option("--null", metavar="TEXT", help="a text that means NULL in CSV files; may be repeated"),
-]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="a file instead of stdout")]
+CHOICES_LISTED = 8
+"""Largest number of choices that the help of an option lists."""
 
 
-@dataclass(frozen=True)
-class DocumentOptions:
-    """Options of a command that reads files and writes a document, see `documenting`."""
+class Option(NamedTuple):
+    """An option: what it means, and the form of its values.
 
-    form: str  # of the document, text or json
-    output: Path | None  # of the document; None is stdout
-    reading: Reading  # of CSV files
-    trust: bool  # whether views in a file may run
+    `kind` is the type of one value, or ``list`` for entries between commas, which may be repeated; `value` is
+    the default value, `default` names it in words.
+    """
 
+    meaning: str
+    choices: tuple[str, ...] = ()
+    default: str = "none"
+    example: str = ""
+    form: str | None = None
+    kind: type = str
+    value: object = None
+    flags: tuple[str, ...] = ()
 
-def timed(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the option --timeout, which limits reading, work and writing together."""
+    @property
+    def help(self) -> str:
+        """Meaning, choices, default and example."""
+        if self.kind is bool:
+            return self.meaning
+        listed = len(self.choices) <= CHOICES_LISTED and self.choices
+        parts = [self.meaning + (f": {' | '.join(self.choices)}" if listed else "")]
+        parts.append(self.default if self.default.startswith("required") else f"default: {self.default}")
+        if self.example:
+            parts.append(f"as in {self.example}")
+        return "; ".join(parts)
 
-    def ended(*places: object, timeout: float | None = None, **given: object) -> int:
-        with within(timeout):
-            return command(*places, **given)
-
-    return _with_options(command, ended, timeout=(Timeout, None))
-
-
-def documenting(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the options of `DocumentOptions`, as its argument `asked`."""
-
-    def documented(
-        *, form: str, output: Path | None, dateformat: str | None, null: Sequence[str] | None, trust: bool,
-        **given: object,
-    ) -> int:  # fmt: skip
-        asked = DocumentOptions(known_form(form), output, reading_of(dateformat, null), trust)
-        return command(**given, asked=asked)
-
-    return timed(
-        _with_options(
-            command,
-            documented,
-            form=(Form, "text"),
-            output=(Output, None),
-            dateformat=(DateFormat, None),
-            null=(Nulls, None),
-            trust=(Trust, False),
+    def parameter(self, name: str) -> inspect.Parameter:
+        """Parameter of a function by which typer reads the option."""
+        kind: Any = list[str] if self.kind is list else self.kind
+        flags = self.flags or (flag(name),)
+        shown = typer.Option(*flags, metavar=self.form, help=self.help, show_default=False)
+        if self.kind is not bool and self.value is None:
+            kind = kind | None
+        return inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=_unset(self), annotation=Annotated[kind, shown]
         )
-    )
 
 
-def _with_options(
-    command: Callable[..., int], calling: Callable[..., int], **options: tuple[object, object]
-) -> Callable[..., int]:
-    """Function that typer reads as a command with additional options, each with type and default."""
-    signature = inspect.signature(command, eval_str=True)
-    own = [parameter for name, parameter in signature.parameters.items() if name != "asked"]
-    more = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-        for name, (kind, default) in options.items()
-    ]
-    functools.update_wrapper(calling, command)
-    calling.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
-    calling.__annotations__ = {}
-    return calling
+_ONE_OR_BY_COLUMN = "NUMBER|COLUMN=NUMBER,..."
+
+OF_POLICY = {
+    "quasi_identifiers": Option(
+        "quasi-identifiers, which make the classes", (), "required here or in --policy", "--qi age,zip",
+        "COLUMN,...", list, None, ("--qi", "--quasi-identifiers"),
+    ),
+    "sensitive": Option(
+        "columns that -l and -t protect", (), "none", "--sensitive charge,diagnosis", "COLUMN,...", list
+    ),
+    "identifiers": Option(
+        "columns that are dropped", (), "none", "--identifiers name,ssn", "COLUMN,...", list
+    ),
+    "insensitive": Option(
+        "columns that are released as they are, '*' for all others", (), "none", "--insensitive plan,ward",
+        "COLUMN,...", list,
+    ),
+    "subject": Option(
+        "columns that tell whose a record is, so that -k counts persons", (), "each record is a person",
+        "--subject patient_id", "COLUMN,...", list,
+    ),
+    "k": Option(
+        "fewest records of a class, at least 2", (), "required here or in --policy", "-k 5", "NUMBER", int
+    ),
+    "t": Option(
+        "largest EMD between a class and the table, above 0, at most 1", (), "none",
+        "-t 0.15 or -t charge=0.15,age=0.3", _ONE_OR_BY_COLUMN, list,
+    ),
+    "l": Option(
+        "least diversity of the sensitive values of a class, at least 1", (), "none",
+        "-l 3 or -l diagnosis=3", _ONE_OR_BY_COLUMN, list,
+    ),
+    "l_diversity": Option("what -l means", get_args(LDiversity), "distinct"),
+    "c": Option(
+        "for --l-diversity recursive: the most frequent value is rarer than c times the rare ones", (),
+        "none", "--c 3", "NUMBER",
+    ),
+    "distance": Option(
+        "ground distance of a sensitive column", get_args(Distance),
+        "ordered for numbers and dates, else equal", "--distance plan=equal", "COLUMN=WORD,...", list,
+    ),
+    "hierarchies": Option(
+        "hierarchy of a column: a file or table of one row a leaf, columns from leaf to root", (), "none",
+        "--hierarchies diagnosis=icd.csv", "COLUMN=FILE,...", list,
+    ),
+    "suppressed": Option(
+        "leave out records whose quasi-identifiers all are this text", (), "none", "--suppressed '*'", "MARK"
+    ),
+    "method": Option("way to classes, see duckanon methods", tuple(METHODS), "auto", "", "METHOD"),
+    "objective": Option("what method full_domain makes smallest", get_args(Objective), "loss"),
+    "recode": Option(
+        "how a quasi-identifier is recoded", tuple(RULES), "by its type", "--recode age=range,zip=set",
+        "COLUMN=WORD,...", list,
+    ),
+    "weights": Option(
+        "importance of a quasi-identifier in distances, above 0", (), "1", "--weights age=2",
+        "COLUMN=NUMBER,...", list,
+    ),
+    "p_percent": Option(
+        "nobody may be estimated within so many per cent from a class mean", (), "none", "--p-percent 10",
+        "NUMBER",
+    ),
+    "min_values": Option(
+        "fewest values of which a class releases a mean, median or range", (), "k", "--min-values 3",
+        "NUMBER", int,
+    ),
+    "digits": Option(
+        "digits after the point of released means and medians, before it if negative", (),
+        "as the values have", "--digits 2 or --digits income=-2", _ONE_OR_BY_COLUMN, list,
+    ),
+    "release": Option(
+        "form: recoded, two tables, or values dealt anew within a class", get_args(Release), "table"
+    ),
+    "suppression_limit": Option(
+        "largest share of the records that may be left out, 0 to 1", (), "0", "--suppression-limit 0.05",
+        "NUMBER",
+    ),
+    "nulls": Option("what NULL is in a quasi-identifier", get_args(Nulls), "category"),
+    "effort": Option("how much to refine", get_args(Effort), "balanced"),
+    "time_limit": Option(
+        "seconds after which refinement stops, above 0", (), "none", "--time-limit 60", "SECONDS", float
+    ),
+    "seed": Option("seed of random choices", (), "0", "--seed 7", "NUMBER", int),
+}  # fmt: skip
+"""Options of a policy, by name: whatever is given reaches a command as `flags`, by the same names."""
+
+OF_AUDIT = ("quasi_identifiers", "sensitive", "k", "t", "l", "l_diversity", "c", "distance")
+"""Options of a policy that every audit has."""
+
+SHARED = {
+    "policy": Option(
+        "policy file (TOML), - for stdin; flags replace its options", (), "none", "--policy release.toml",
+        "FILE", Path,
+    ),
+    "database": Option(
+        "DuckDB file", (), "in memory", "--database hospital.duckdb", "FILE", Path, None, ("--database", "-d")
+    ),
+    "form": Option("format of the result", ("text", "json"), "text", "", None, str, "text", ("--format",)),
+    "output": Option(
+        "a file instead of stdout", (), "stdout", "-o audit.txt", "FILE", Path, None, ("--output", "-o")
+    ),
+    "effect": Option(
+        "show the change of each quasi-identifier: share of records, mean absolute change", kind=bool
+    ),
+    "dateformat": Option(
+        "form of dates in CSV files", (), "as DuckDB finds it", "--dateformat %d/%m/%Y for 31/12/2026",
+        "FORMAT",
+    ),
+    "null": Option(
+        "text that means NULL in CSV files; may be repeated", (), "none", "--null NA", "TEXT", list
+    ),
+    "trust": Option("the .duckdb files are yours: let views in them run", kind=bool),
+    "timeout": Option(
+        "stop after so many, with exit code 2", (), "none", "--timeout 600", "SECONDS", float
+    ),
+    "dry_run": Option("show the plan, write nothing", kind=bool),
+    "csv_formulas": Option(
+        "texts that a spreadsheet takes for formulas", get_args(Formulas), "keep, with a warning"
+    ),
+}  # fmt: skip
+"""Options that reach a command as arguments of their name; dateformat and null together as `reading`."""
+
+Table = Annotated[str, typer.Argument(help="file.csv, file.parquet or file.duckdb:table")]
+
+FILES = ("dateformat", "null", "trust", "timeout")
+"""Options of a command that reads files."""
+
+DOCUMENT = ("form", "output", *FILES)
+"""Options of a command that reads files and writes a document."""
 
 
-def reading_of(dateformat: str | None, null: Sequence[str] | None) -> Reading:
-    """Options --dateformat and --null for the reading of CSV files."""
-    return Reading(dateformat, tuple(null or ()))
+Running = Callable[..., int]
+"""Type of a command, which returns its exit code."""
 
 
-def known_form(form: str, known: Sequence[str] = ("text", "json")) -> str:
-    """Format of a document; a DuckanonError if the command does not know it."""
-    if form not in known:
-        hint = suggestion(form, known)
-        choice = f"{', '.join(known[:-1])} or {known[-1]}"
-        raise DuckanonError(f"unknown format {form!r}{hint or ':'} use {choice}")
-    return form
+def command(*shared: str, examples: tuple[str, str], **own: Option) -> Callable[[Running], Running]:
+    """Give a command options by name, those of `own` too, and two examples; return what typer reads.
+
+    The command is called with its arguments and the values of `SHARED` and `own` by name, with the options of
+    a policy together as `flags`, and with --dateformat and --null together as `reading`.
+    """
+    known = {**OF_POLICY, **SHARED, **own}
+    options = {name: known[name] for name in dict.fromkeys((*shared, *own))}
+
+    def with_options(function: Running) -> Running:
+        @functools.wraps(function)
+        def called(*places: object, **given: Any) -> int:
+            values = {**{name: _unset(option) for name, option in options.items()}, **given}
+            timeout = values.pop("timeout", None)
+            with within(timeout), progress.shown(sys.stderr):
+                return function(*places, **_arguments(values, options))
+
+        parameters = inspect.signature(function, eval_str=True).parameters.values()
+        places = [one for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+        more = [option.parameter(name) for name, option in options.items()]
+        called.__signature__ = inspect.Signature([*places, *more])  # type: ignore[attr-defined]
+        called.__annotations__ = {}
+        called.epilog = epilog(examples)  # type: ignore[attr-defined]
+        return called
+
+    return with_options
 
 
-def check_output(output: Path | None, *inputs: str | Path | None) -> None:
-    """Raise, before long work, unless a document can be written to `output` (None: stdout)."""
-    # The file may be no folder and no input file; inputs are named as in `hospital.duckdb:patients`.
-    if output is None:
-        return
-    paths.check_local(output)
-    for name in inputs:
-        path = None if name is None else paths.split(str(name))[0]
-        # The write-ahead log is a part of a database.
-        for file in [] if path is None else [path, path.with_name(f"{path.name}.wal")]:
-            if file.exists() and output.exists() and output.samefile(file):
-                raise DuckanonError(f"-o {str(output)!r} is read by this command: give another file")
-    folder = _target(output).parent
-    if output.is_dir():
-        raise DuckanonError(f"-o {str(output)!r} is a folder: give a file")
-    if output.is_socket():
-        raise DuckanonError(f"-o {str(output)!r} is a socket: give a file")
-    if not folder.is_dir():
-        raise DuckanonError(f"cannot write {str(output)!r}: the folder {str(folder)!r} does not exist")
-    if not os.access(output if output.exists() else folder, os.W_OK):
-        raise DuckanonError(f"cannot write {str(output)!r}: permission denied")
+def _arguments(values: dict[str, Any], options: Mapping[str, Option]) -> dict[str, Any]:
+    """Values of the options as a command takes them; a DuckanonError for an unknown format."""
+    if values.get("form") is not None:
+        known_form(values["form"], options["form"].choices)
+    if "null" in values:
+        values["reading"] = Reading(values.pop("dateformat"), tuple(values.pop("null") or ()))
+    flags = {name: values.pop(name) for name in options if name in OF_POLICY}
+    return {**values, "flags": flags} if flags else values
 
 
-def deliver(text: str, output: Path | None) -> None:
-    """Write a document and a newline to stdout, or to its file, which afterwards is complete or unchanged."""
-    if output is None:
-        line(text)
-        return
-    target = _target(output)
-    try:
-        if target.exists() and not target.is_file():
-            # A pipe or a device is written to directly, since a rename would replace it.
-            target.write_text(text + "\n", encoding="utf-8")
-        else:
-            _replace(target, text + "\n")
-    except OSError as unwritten:
-        raise DuckanonError(f"cannot write {str(output)!r}: {unwritten.strerror or unwritten}") from unwritten
+def epilog(examples: tuple[str, str]) -> str:
+    """Examples as the end of a help text."""
+    return "\b\nExamples:\n" + "\n".join(f"  {example}" for example in examples)
 
 
-def _target(output: Path) -> Path:
-    """Return the file behind symbolic links, so that a rename replaces the file and not the link."""
-    return Path(os.path.realpath(output))
-
-
-@interruptible
-def _replace(target: Path, text: str) -> None:
-    """Write a draft in the same folder and rename it, so that the file is never half written."""
-    with drafts.draft(target) as draft:
-        draft.write_text(text, encoding="utf-8")
-        if target.exists():
-            shutil.copymode(target, draft)
-        settle()
-        draft.replace(target)
-        wrote()
+def _unset(option: Option) -> object:
+    return False if option.kind is bool else option.value

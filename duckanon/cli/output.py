@@ -1,10 +1,13 @@
-"""Output of the command line: rows on stdout, warnings and errors on stderr."""
+"""Output of the command line, rows on stdout, warnings and errors on stderr; and the exit codes."""
 
 from __future__ import annotations
 
 import sys
 
 from duckanon.audits.legible import legible, legible_lines
+
+PASSED, VIOLATION, ERROR = 0, 1, 2
+"""Exit codes: all checks passed; an audit found a violation; an error."""
 
 
 def line(text: str) -> None:

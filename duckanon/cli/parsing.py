@@ -1,20 +1,25 @@
-"""Parsing of command lines: an option of one value is given once; an unknown option gets the nearest name."""
+"""The commands and the parsing of their lines.
+
+A command is loaded when it is used: a list of them needs neither their modules nor DuckDB. An option of one
+value is given once, and an unknown option gets the nearest name.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from difflib import get_close_matches
+from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from duckanon.cli.codes import ERROR
-from duckanon.cli.output import complain
+from duckanon.cli.output import ERROR, complain
 from duckanon.errors import DuckanonError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 class _Strict:
@@ -78,3 +83,71 @@ def _option_names(ctx: Any) -> Iterable[str]:
     for parameter in ctx.command.get_params(ctx):
         if isinstance(parameter, TyperOption) and not parameter.hidden:
             yield from (*parameter.opts, *parameter.secondary_opts)
+
+
+COMMANDS = {
+    "run": ("sql", "Run a script; stop at the first error or failed audit."),
+    "sql": ("sql", "Run statements and print their rows."),
+    "stream": (
+        "stream",
+        "Anonymize a stream: classes of k leave as soon as a tuple has waited for its delay.",
+    ),
+    "demo": ("demo", "Release 299,285 real persons, with k alone and with t-closeness, and audit both."),
+    "anonymize": ("anonymize", "Release a file or table as a new file."),
+    "audit": ("audit", "Audit any table or file; exit code 1 when it violates a threshold."),
+    "verify": ("verify", "Run every recorded audit again; exit code 1 when anything differs or is violated."),
+    "compare": (
+        "compare",
+        "Run your aggregate queries on a table and its release, and report the error of each.",
+    ),
+    "compare-releases": (
+        "compare_releases",
+        "Tell what two releases of the same data say together; exit code 1 when it is about fewer than k.",
+    ),
+    "linkage": (
+        "compare",
+        "Attack a release: link the records of its original to it, and count who is found.",
+    ),
+    "suggest": (
+        "suggest",
+        "Rank columns by uniqueness, propose a role for each, print a CREATE ANONYMIZED VIEW.",
+    ),
+    "spark": ("spark", "Release or audit where Spark runs, for data that outgrow one machine."),
+    "methods": ("demo", "List the partition methods with guarantees, cost and source."),
+}
+"""Module of each command, and the first line of its docstring, in the order of the list."""
+
+# A script is interrupted in one of its statements, which the error names. A stream handles Ctrl-C by itself,
+# since it reports the tuples read so far.
+_SCRIPTS = {"run", "sql", "stream"}
+
+
+class Named(Command):
+    """A command of which only the name and the summary are loaded."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name=name, help=COMMANDS[name][1])
+
+    @cached_property
+    def whole(self) -> Any:
+        """The complete command, loaded on first use."""
+        from duckanon.database.interrupts import interruptible
+
+        name = str(self.name)
+        module = import_module(f"duckanon.cli.{COMMANDS[name][0]}")
+        function = getattr(module, name.replace("-", "_"))
+        if isinstance(function, typer.Typer):  # it has commands of its own
+            return typer.main.get_command(function)
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        called = function if name in _SCRIPTS else interruptible(function)
+        alone.command(cls=Command, epilog=function.epilog)(called)
+        return typer.main.get_command(alone)
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Read the arguments with the complete command; typer calls this first, to run or to complete it."""
+        return self.whole.make_context(info_name, args, parent=parent, **extra)
+
+
+def every_command() -> Sequence[Named]:
+    """All commands in the order of the list."""
+    return [Named(name) for name in COMMANDS]

@@ -2,82 +2,64 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from duckanon.api.execute import Outcome
-from duckanon.cli.codes import PASSED, VIOLATION
+from duckanon.cli.documents import known_form, show
 from duckanon.cli.flags import policy_of_flags, read_flags, read_text
-from duckanon.cli.options import (
-    K,
-    L,
-    LDiversity,
-    Names,
-    Number,
-    Numbers,
-    PolicyFile,
-    QuasiIdentifiers,
-    T,
-    Words,
-    known_form,
-)
-from duckanon.cli.outcomes import show
-from duckanon.cli.output import line
+from duckanon.cli.options import OF_AUDIT, SHARED, Option, command, epilog
+from duckanon.cli.output import PASSED, VIOLATION, line
 from duckanon.cli.parsing import Command, Group
 from duckanon.database.interrupts import interruptible
 from duckanon.errors import PolicyError
 from duckanon.policy.policy import AuditPolicy, Policy
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 FORMS = ("parquet", "orc", "csv", "json")
 
 Source = Annotated[str, typer.Argument(metavar="IN", help="a file or folder that Spark reads")]
-Master = Annotated[str | None, typer.Option(help="as local[4] or yarn; else as the configuration says")]
-Form = Annotated[str | None, typer.Option("--format", help=f"{' | '.join(FORMS)}; else by the ending")]
+_SOURCE_FORM = SHARED["form"]._replace(
+    meaning="format of IN", choices=FORMS, default="by its ending, parquet without one", value=None
+)
+_RESULT = SHARED["form"]._replace(flags=("--result",))
+_MASTER = Option("master of Spark", (), "as its configuration says", "--master local[4]", "URL")
+
+_EXAMPLES = (
+    "duckanon spark anonymize visits.parquet released --qi age,zip --sensitive charge -k 5 -t 0.15",
+    "duckanon spark audit released --qi age,zip --sensitive charge -k 5",
+)
 
 spark = typer.Typer(
     name="spark",
     cls=Group,
     help="Release or audit where Spark runs, for data that outgrow one machine.",
+    epilog=epilog(_EXAMPLES),
     add_completion=False,
     rich_markup_mode=None,
 )
 
 
+@command(
+    *OF_AUDIT, "identifiers", "insensitive", "recode", "min_values", "digits", "weights", "suppression_limit",
+    "nulls", "effort", "policy", "form",
+    form=_SOURCE_FORM,
+    master=_MASTER,
+    result=_RESULT,
+    examples=(_EXAMPLES[0], "duckanon spark anonymize hdfs:///visits out --policy p.toml --master yarn"),
+)  # fmt: skip
 def anonymize(
     source: Source,
     target: Annotated[str, typer.Argument(metavar="OUT", help="a new folder, of Parquet files")],
-    qi: QuasiIdentifiers = None,
-    sensitive: Names = None,
-    identifiers: Names = None,
-    insensitive: Names = None,
-    k: K = None,
-    t: T = None,
-    l: L = None,  # noqa: E741 - l-diversity has this name everywhere
-    l_diversity: LDiversity = None,
-    c: Number = None,
-    distance: Words = None,
-    recode: Words = None,
-    min_values: Annotated[int | None, typer.Option(help="values of a class that a mean is of; k")] = None,
-    digits: Numbers = None,
-    weights: Numbers = None,
-    suppression_limit: Number = None,
-    nulls: Annotated[str | None, typer.Option(help="category, suppress or error")] = None,
-    effort: Annotated[str | None, typer.Option(help="fast, balanced or best: how much to refine")] = None,
-    policy: PolicyFile = None,
-    form: Form = None,
-    master: Master = None,
+    *,
+    flags: dict[str, Any],
+    policy: Path | None,
+    form: str | None,
+    master: str | None,
+    result: str,
 ) -> int:
     """Release a file or folder as a new folder of Parquet files."""
-    flags: dict[str, Any] = {
-        "quasi_identifiers": qi, "sensitive": sensitive, "identifiers": identifiers,
-        "insensitive": insensitive, "k": k, "t": t, "l": l, "l_diversity": l_diversity, "c": c,
-        "distance": distance, "recode": recode, "weights": weights, "nulls": nulls, "effort": effort,
-        "suppression_limit": suppression_limit, "min_values": min_values, "digits": digits,
-    }  # fmt: skip
     asked = policy_of_flags(flags, policy)
     from duckanon.spark import anonymize as release
     from duckanon.spark.session import frame
@@ -85,35 +67,33 @@ def anonymize(
     made = release(frame(source, _form(source, form), master), asked, path=target)
     left_out = made.evidence["suppressed"]
     title = f"wrote {target}" + (f", without {left_out:,} suppressed records" if left_out else "")
-    show(Outcome(title, None, made.report))
+    show(Outcome(title, None, made.report), result)
     return PASSED
 
 
+@command(
+    *OF_AUDIT, "policy", "form",
+    form=_SOURCE_FORM,
+    master=_MASTER,
+    result=_RESULT,
+    examples=(_EXAMPLES[1], "duckanon spark audit released --policy release.toml --master local[4]"),
+)  # fmt: skip
 def audit(
     source: Source,
-    qi: QuasiIdentifiers = None,
-    sensitive: Names = None,
-    k: K = None,
-    t: T = None,
-    l: L = None,  # noqa: E741 - as above
-    l_diversity: LDiversity = None,
-    c: Number = None,
-    distance: Words = None,
-    policy: PolicyFile = None,
-    form: Form = None,
-    master: Master = None,
+    *,
+    flags: dict[str, Any],
+    policy: Path | None,
+    form: str | None,
+    master: str | None,
+    result: str,
 ) -> int:
     """Audit a file or folder; exit code 1 when it violates a threshold."""
-    flags: dict[str, Any] = {
-        "quasi_identifiers": qi, "sensitive": sensitive, "k": k, "t": t, "l": l, "l_diversity": l_diversity,
-        "c": c, "distance": distance,
-    }  # fmt: skip
     asked = _audited(flags, policy)
     from duckanon.spark import audit as audited
     from duckanon.spark.session import frame
 
     report = audited(frame(source, _form(source, form), master), asked, name=source)
-    line(report.to_text())
+    line(report.to_json() if result == "json" else report.to_text())
     return VIOLATION if report.violated else PASSED
 
 
@@ -136,4 +116,4 @@ def _form(source: str, given: str | None) -> str:
 
 
 for _command in (anonymize, audit):
-    spark.command(cls=Command)(interruptible(_command))
+    spark.command(cls=Command, epilog=vars(_command)["epilog"])(interruptible(_command))

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
 from duckanon import progress
-from duckanon.cli.codes import ERROR, PASSED, VIOLATION
-from duckanon.cli.flags import flag, read_flags
-from duckanon.cli.options import L, Names, Numbers, QuasiIdentifiers, T, Trees, Words, known_form
-from duckanon.cli.output import complain
+from duckanon.cli.flags import flag, given_names, read_flags
+from duckanon.cli.options import OF_POLICY, SHARED, Option, command
+from duckanon.cli.output import ERROR, PASSED, VIOLATION, complain
 from duckanon.database import engine, templates
 from duckanon.database.interrupts import interruptible, terminable
 from duckanon.database.paths import check_local, check_unpacked
 from duckanon.errors import DuckanonError, PolicyError
 from duckanon.streams import feed
 from duckanon.streams.output import Writer, created, guarded, passing
-from duckanon.streams.policy import stream_options
+from duckanon.streams.policy import Cluster, Method, Reference, stream_options
 from duckanon.streams.report import check_new, keep, with_evidence_of_file
 from duckanon.streams.stream import AnonymizedStream
 from duckanon.streams.texts import SNIFFED_TUPLES, csv_batches, json_batches, with_nulls_of
@@ -40,76 +38,82 @@ _FORMS: dict[str, Form] = {
     ".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
 }  # fmt: skip
 _OF_NUMBERS = {"mean", "median", "range"}
+_BY_COLUMN = ("recode", "weights", "distance", "hierarchies")
 
 
+_NUMBER = Option("", (), "none", "", "NUMBER", int)
+
+
+@command(
+    "quasi_identifiers", "k", "subject", "sensitive", "t", "l", "distance", "identifiers", "recode",
+    "min_values", "digits", "weights", "hierarchies", "nulls", "method", "form",
+    quasi_identifiers=OF_POLICY["quasi_identifiers"]._replace(default="required"),
+    k=OF_POLICY["k"]._replace(
+        meaning="tuples of a class, each of another subject, at least 2", default="10", value=10,
+        flags=("-k", "--k"),
+    ),
+    nulls=OF_POLICY["nulls"]._replace(choices=("category", "error")),
+    method=OF_POLICY["method"]._replace(
+        meaning="way to classes", choices=get_args(Method), default="steered", value="steered"
+    ),
+    form=SHARED["form"]._replace(
+        meaning="format of IN and OUT", choices=("csv", "jsonl"), default="by their endings, csv for pipes",
+        value=None,
+    ),
+    delay=_NUMBER._replace(
+        meaning="most tuples that come before one is written", default="100", example="--delay 500", value=100
+    ),
+    order_weight=Option(
+        "weight of the place in the stream in distances", (), "0", "--order-weight 0.5", "NUMBER", float, 0.0
+    ),
+    reference=Option("tuples from which t is measured", get_args(Reference), "all"),
+    window=_NUMBER._replace(
+        meaning="size of --reference window", default="10 (delay + 1)", example="--window 5000"
+    ),
+    scale=Option(
+        "ends of the range of a column", (), "those of the first tuples", "--scale age=0:120",
+        "COLUMN=LOW:HIGH,...", list,
+    ),
+    warm_up=_NUMBER._replace(
+        meaning="first tuples, from which types and ranges are read", default="delay + 1",
+        example="--warm-up 50",
+    ),
+    cluster=Option("how method steered fills a class", get_args(Cluster), "nearest", value="nearest"),
+    clusters=_NUMBER._replace(
+        meaning="largest number of open clusters of method castle", default="50", example="--clusters 20"
+    ),
+    recent=_NUMBER._replace(
+        meaning="last classes whose mean loss limits clusters of method castle", default="100",
+        example="--recent 20",
+    ),
+    class_id=Option("number the classes in a column", kind=bool),
+    follow=Option("wait for more at the end, until Ctrl-C", kind=bool),
+    report=Option(
+        "a new file for the evidence", (), "OUT.json, none for stdout", "--report proof.json", "FILE", Path
+    ),
+    examples=(
+        "duckanon stream visits.csv released.csv --qi age,zip -k 10 --delay 100 --subject patient",
+        "tail -n +1 -f visits.csv | duckanon stream --qi age,zip --identifiers name > released.csv",
+    ),
+)  # fmt: skip
 def stream(
     source: Annotated[str, typer.Argument(metavar="[IN]", help="file.csv or file.jsonl; - is stdin")] = "-",
     target: Annotated[str, typer.Argument(metavar="[OUT]", help="a new .csv or .jsonl; - is stdout")] = "-",
-    qi: QuasiIdentifiers = None,
-    k: Annotated[int, typer.Option("-k", "--k", help="tuples of a class, each of another subject")] = 10,
-    delay: Annotated[int, typer.Option(help="most tuples that come before one is written")] = 100,
-    order_weight: Annotated[float, typer.Option(help="what a place in the stream counts in distances")] = 0.0,
-    subject: Names = None,
-    sensitive: Names = None,
-    t: T = None,
-    l: L = None,  # noqa: E741 - l-diversity has this name everywhere
-    distance: Words = None,
-    reference: Annotated[
-        str | None, typer.Option(help="all or window: the tuples from which t is measured")
-    ] = None,
-    window: Annotated[int | None, typer.Option(help="how many of the last tuples that is")] = None,
-    identifiers: Names = None,
-    recode: Words = None,
-    min_values: Annotated[int | None, typer.Option(help="values of a class that a mean is of; k")] = None,
-    digits: Numbers = None,
-    weights: Numbers = None,
-    hierarchies: Trees = None,
-    scale: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN=LOW:HIGH,...", help="ends of a range; may be repeated"),
-    ] = None,
-    warm_up: Annotated[int | None, typer.Option(help="first tuples, which tell types and ranges")] = None,
-    nulls: Annotated[str | None, typer.Option(help="category or error")] = None,
-    method: Annotated[str, typer.Option(help="steered or castle")] = "steered",
-    cluster: Annotated[str, typer.Option(help="nearest or grow: how a class is filled")] = "nearest",
-    clusters: Annotated[int | None, typer.Option(help="of castle: how many wait at a time")] = None,
-    recent: Annotated[
-        int | None, typer.Option(help="of castle: classes whose mean loss is the measure")
-    ] = None,
-    class_id: Annotated[bool, typer.Option("--class-id", help="number the classes in a column")] = False,
-    form: Annotated[
-        str | None, typer.Option("--format", help="csv or jsonl; else as the files end, csv for pipes")
-    ] = None,
-    follow: Annotated[bool, typer.Option("--follow", help="wait for more at the end, until Ctrl-C")] = False,
-    report: Annotated[
-        Path | None, typer.Option(help="a new file for the evidence; OUT.json unless that is stdout")
-    ] = None,
+    *,
+    flags: dict[str, Any],
+    form: str | None,
+    follow: bool,
+    report: Path | None,
+    scale: list[str] | None,
+    **own: Any,
 ) -> int:
     """Anonymize a stream: classes of k leave as soon as a tuple has waited for its delay."""
-    names = read_flags(
-        {"quasi_identifiers": qi, "subject": subject, "sensitive": sensitive, "identifiers": identifiers}
-    )
-    if "quasi_identifiers" not in names:
-        raise PolicyError("--qi is missing: name the quasi-identifiers, as in --qi age,zip")
-    by_column = read_flags(
-        {
-            "recode": recode,
-            "weights": weights,
-            "scale": scale,
-            "distance": distance,
-            "hierarchies": hierarchies,
-        }
-    )
+    given_names(flags, "quasi_identifiers")
+    by_column = read_flags({"scale": scale, **{name: flags[name] for name in _BY_COLUMN}})
     for name, values in by_column.items():
         if not isinstance(values, dict):
             raise PolicyError(f"{flag(name)} takes column=value pairs, not {values!r}")
-    options = {
-        **names, **by_column, **read_flags({"t": t, "l": l, "digits": digits}),
-        "scale": _scale(by_column.get("scale", {})),
-        "k": k, "delay": delay, "order_weight": order_weight, "nulls": nulls, "method": method,
-        "cluster": cluster, "clusters": clusters, "recent": recent, "class_id": class_id,
-        "warm_up": warm_up, "reference": reference, "window": window, "min_values": min_values,
-    }  # fmt: skip
+    options = {**own, **read_flags(flags), **by_column, "scale": _scale(by_column.get("scale", {}))}
     job = _job(source, target, options, form, report, follow=follow)
     done = _Done()
     try:
@@ -142,8 +146,7 @@ def _job(
         if name is not None:
             check_local(name)
     files = [None if name == "-" else Path(name) for name in (source, target)]
-    given = None if form is None else known_form(form, ("csv", "jsonl"))
-    forms = [_form(file, given) for file in files]
+    forms = [_form(file, form) for file in files]
     read, out = files
     if out is not None and out.suffix.lower() == ".tsv":
         raise DuckanonError(f"a CSV is written with commas: give {str(out)!r} the ending .csv")
@@ -237,7 +240,6 @@ def _run(job: _Job, done: _Done) -> None:
         engine.run(
             con, templates.render("session.sql.j2:set", name="TimeZone", value="UTC", session=False), "open"
         )
-        stack.enter_context(progress.shown(sys.stderr))
         done.writer = Writer(con, output, job.forms[1], stack.enter_context(guarded(output)))
         try:
             done.made = stack.enter_context(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-import typer
-
-from duckanon import progress
 from duckanon.api import files
-from duckanon.cli.codes import PASSED
-from duckanon.cli.options import DocumentOptions, check_output, deliver, documenting
-from duckanon.cli.output import complain
+from duckanon.cli.documents import check_output, deliver
+from duckanon.cli.options import DOCUMENT, Option, Table, command
+from duckanon.cli.output import PASSED, complain
 from duckanon.database import paths, templates
+from duckanon.database.csv_files import Reading
 from duckanon.errors import DuckanonError, SourceError
 from duckanon.suggestion.find import query_of, suggest_query
 from duckanon.suggestion.model import advice_of, printable
@@ -21,24 +19,32 @@ if TYPE_CHECKING:
     from duckanon.suggestion.model import Suggestion
 
 
-@documenting
+@command(
+    *DOCUMENT,
+    sql=Option("the statement alone; warnings go to stderr", kind=bool),
+    examples=(
+        "duckanon suggest patients.csv",
+        "duckanon suggest hospital.duckdb:patients --sql -o release.sql",
+    ),
+)
 def suggest(
-    table: Annotated[
-        str, typer.Argument(metavar="TABLE", help="file.csv, file.parquet or file.duckdb:table")
-    ],
-    sql: Annotated[bool, typer.Option("--sql", help="the statement alone; warnings go to stderr")] = False,
+    table: Table,
     *,
-    asked: DocumentOptions,
+    sql: bool,
+    form: str,
+    output: Path | None,
+    reading: Reading,
+    trust: bool,
 ) -> int:
     """Rank columns by uniqueness, propose a role for each, print a CREATE ANONYMIZED VIEW."""
-    if sql and asked.form != "text":
+    if sql and form != "text":
         raise DuckanonError(
             "--sql is the statement alone, --format json all that was found: give one of both"
         )
-    check_output(asked.output, table)
+    check_output(output, table)
     path, _ = paths.split(table)
-    with progress.shown(sys.stderr), files.opened(table, trust=asked.trust) as con:
-        relation = files.relation(con, table, trust=asked.trust, reading=asked.reading)
+    with files.opened(table, trust=trust) as con:
+        relation = files.relation(con, table, trust=trust, reading=reading)
         parts = files.parts(con, table)
         suggestion = suggest_query(
             con,
@@ -49,11 +55,11 @@ def suggest(
             database=None if parts is None else str(path),
         )
     if sql:
-        if asked.output is None and not printable(suggestion):
+        if output is None and not printable(suggestion):
             raise SourceError("names have characters that no terminal shows: write the statement to -o FILE")
-        deliver(_statement(suggestion), asked.output)
+        deliver(_statement(suggestion), output)
     else:
-        deliver(suggestion.to_json() if asked.form == "json" else suggestion.to_text(), asked.output)
+        deliver(suggestion.to_json() if form == "json" else suggestion.to_text(), output)
     return PASSED
 
 

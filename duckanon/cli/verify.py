@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from duckanon import progress
 from duckanon.api import files
-from duckanon.cli.codes import PASSED, VIOLATION
-from duckanon.cli.options import Form, known_form, timed
-from duckanon.cli.output import line
+from duckanon.cli.options import Option, command
+from duckanon.cli.output import PASSED, VIOLATION, line
 from duckanon.database.paths import check_local
 from duckanon.release.verify.folder import verify_folder
 from duckanon.release.verify.verify import verify as verified
@@ -23,7 +20,21 @@ if TYPE_CHECKING:
     from duckanon.release.verify.outcome import Verification
 
 
-@timed
+@command(
+    "form", "timeout",
+    expect=Option(
+        "a fingerprint or policy hash that you kept elsewhere; may be repeated", (), "none",
+        "--expect 4f1d...", "HASH", list,
+    ),
+    head=Option(
+        "a head of the audits that you kept elsewhere; may be repeated", (), "none", "--head 9c0b...", "HASH",
+        list,
+    ),
+    examples=(
+        "duckanon verify released.duckdb",
+        "duckanon verify released.duckdb --expect $(cat fingerprint.txt) --format json",
+    ),
+)  # fmt: skip
 def verify(
     file: Annotated[
         Path,
@@ -31,21 +42,14 @@ def verify(
             help="an exported .duckdb file, a database with releases, or the folder of a release on Spark"
         ),
     ],
-    expect: Annotated[
-        list[str] | None,
-        typer.Option(help="a fingerprint or policy hash that you kept elsewhere; may be given several times"),
-    ] = None,
-    head: Annotated[
-        list[str] | None,
-        typer.Option(help="a head of the audits that you kept elsewhere; may be given several times"),
-    ] = None,
-    form: Form = "text",
+    *,
+    expect: list[str] | None,
+    head: list[str] | None,
+    form: str,
 ) -> int:
     """Run every recorded audit again; exit code 1 when anything differs or is violated."""
-    known_form(form)
     check_local(file)
-    with progress.shown(sys.stderr):
-        outcome = _verified(file, expect or (), head or ())
+    outcome = _verified(file, expect or (), head or ())
     line(outcome.to_json() if form == "json" else outcome.to_text())
     return PASSED if outcome.verified else VIOLATION
 

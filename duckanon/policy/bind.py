@@ -9,19 +9,17 @@ from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
 from duckanon.errors import PolicyError
-from duckanon.policy import recodes
 from duckanon.policy.audit_policy import ROLES
-from duckanon.policy.kinds import NUMBERS, kind_of
-from duckanon.policy.names import CLASS, RECORDS, ByColumn, columns_listed, fold, suggestion, twice
+from duckanon.policy.kinds import NUMBERS, RULES, default_rule, kind_of, rule_of
+from duckanon.policy.names import CLASS, RECORDS, ByColumn, columns_listed, fold, shortened, suggestion, twice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from decimal import Decimal
 
     from duckanon.policy.checks import Distance, Hierarchy
-    from duckanon.policy.kinds import Kind
+    from duckanon.policy.kinds import AsItIs, Kind, Recode
     from duckanon.policy.policy import AuditPolicy, Policy
-    from duckanon.policy.recodes import AsItIs, Recode
 
 V = TypeVar("V")
 
@@ -72,7 +70,7 @@ class Attribute:
     role: Role
     type: str  # as DESCRIBE writes it
     kind: Kind
-    recode: Recode | AsItIs | None = None  # of a quasi-identifier: see `recodes.rule_of`
+    recode: Recode | AsItIs | None = None  # of a quasi-identifier: see `rule_of`
     weight: float = 1.0  # of a quasi-identifier: factor of its squared distance, above 0
     distance: Distance | None = None  # of a sensitive column
     digits: int | None = None  # of a quasi-identifier: digits of its released means, if asked
@@ -229,10 +227,10 @@ def _quasi(policy: Policy, name: str, type_text: str) -> Attribute:
             f"{use if use.startswith('CAST') else f'use {use}'}"
         )
     recode = _recode(policy, name, kind)
-    if kind not in recodes.rule_of(recode).kinds:
+    if kind not in rule_of(recode).kinds:
         able = " or ".join(
             repr(rule.name)
-            for rule in recodes.RULES.values()
+            for rule in RULES.values()
             if kind in rule.kinds and (rule.name != "hierarchy" or name in policy.hierarchies)
         )
         raise PolicyError(
@@ -241,7 +239,7 @@ def _quasi(policy: Policy, name: str, type_text: str) -> Attribute:
         )
     digits = _digits(policy, name, type_text, recode)
     hierarchy = policy.hierarchies.get(name)
-    if hierarchy is not None and recodes.rule_of(recode).kinds == NUMBERS:
+    if hierarchy is not None and rule_of(recode).kinds == NUMBERS:
         raise PolicyError(
             f"hierarchies of {name!r} is of no use where it is recoded by {recode!r}: "
             f"add recode = {{{name}: 'hierarchy'}}, or leave it out"
@@ -261,7 +259,7 @@ def _quasi(policy: Policy, name: str, type_text: str) -> Attribute:
 def _digits(policy: Policy, name: str, type_text: str, recode: Recode | AsItIs) -> int | None:
     """Return the digits asked for the means of a column; raise if the column is named and has no mean."""
     kind = kind_of(type_text)
-    rounded = recodes.rule_of(recode).rounds and kind in {"integer", "decimal", "float"}
+    rounded = rule_of(recode).rounds and kind in {"integer", "decimal", "float"}
     if isinstance(policy.digits, Mapping) and name in policy.digits and not rounded:
         what = f"{kind}s are" if kind in NUMBERS - {"integer", "decimal", "float"} else f"{recode!r} is"
         raise PolicyError(
@@ -287,7 +285,7 @@ def _recode(policy: Policy, name: str, kind: Kind) -> Recode | AsItIs:
     if policy.method == "full_domain":
         # Within a class, a column without a hierarchy has one value.
         return "mode"
-    return policy.recode.get(name, recodes.default(kind, name))
+    return policy.recode.get(name, default_rule(kind, name))
 
 
 def by_label(policy: Policy, name: str) -> bool:
@@ -318,4 +316,4 @@ def _of(value: V | ByColumn[V] | None, name: str) -> V | None:
 
 
 def _short(type_text: str) -> str:
-    return type_text if len(type_text) <= 40 else type_text[:37] + "..."
+    return shortened(type_text, 40)

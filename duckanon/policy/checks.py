@@ -8,9 +8,9 @@ from operator import index
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from duckanon.errors import PolicyError
+from duckanon.policy.kinds import RULES
 from duckanon.policy.methods import ALIASES, METHODS
-from duckanon.policy.names import ByColumn, fold, suggestion
-from duckanon.policy.recodes import RULES
+from duckanon.policy.names import ByColumn, fold, shortened, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,24 +100,18 @@ def _integer(option: str, value: Any) -> int:
     return integer
 
 
-def _k(option: str, value: Any) -> int:
-    k = _integer(option, value)
-    if k < 2:
-        raise PolicyError(f"{option} = {k}: use an integer of at least 2, a class of one record hides nobody")
-    return _kept(option, k)
+def _at_least(least: int, why: str = "") -> Callable[[str, Any], int]:
+    """Return the check of a threshold that is an integer."""
 
+    def check(option: str, value: Any) -> int:
+        threshold = _integer(option, value)
+        if threshold < least:
+            raise PolicyError(f"{option} = {threshold}: use an integer of at least {least}{why}")
+        if threshold > _MAX_THRESHOLD:
+            raise PolicyError(f"{option} = {threshold}: use an integer below a million")
+        return threshold
 
-def _min_values(option: str, value: Any) -> int:
-    least = _integer(option, value)
-    if least < 1:
-        raise PolicyError(f"{option} = {least}: use an integer of at least 1")
-    return _kept(option, least)
-
-
-def _kept(option: str, threshold: int) -> int:
-    if threshold > _MAX_THRESHOLD:
-        raise PolicyError(f"{option} = {threshold}: use an integer below a million")
-    return threshold
+    return check
 
 
 def _digits(option: str, value: Any) -> int:
@@ -167,10 +161,10 @@ def _index(value: Any) -> int | None:
         return None
 
 
-def _stepped(number: Decimal) -> Decimal:
-    """Return a threshold cut off after 12 decimals: the stricter side for t and for c."""
+def _stepped(number: Decimal, rounding: str = ROUND_FLOOR) -> Decimal:
+    """Return a threshold with 12 decimals: cut off, which is the stricter side for t and for c."""
     exponent = number.as_tuple().exponent
-    return number.quantize(STEP, ROUND_FLOOR) if isinstance(exponent, int) and exponent < -12 else number
+    return number.quantize(STEP, rounding) if isinstance(exponent, int) and exponent < -12 else number
 
 
 def _t(option: str, value: Any) -> Decimal:
@@ -199,8 +193,7 @@ def _per_cent(option: str, value: Any) -> Decimal:
     if not 0 < number <= _MAX_THRESHOLD:
         raise PolicyError(f"{option} = {_shown(value)}: use per cent, above 0 and below a million, as in 10")
     # Rounded up to the decimals that metadata keep: a larger p is stricter.
-    exponent = number.as_tuple().exponent
-    return number.quantize(STEP, ROUND_CEILING) if isinstance(exponent, int) and exponent < -12 else number
+    return _stepped(number, ROUND_CEILING)
 
 
 def _above_zero(advice: str) -> Callable[[str, Any], float]:
@@ -370,12 +363,12 @@ def _shown(value: Any) -> str:
     if isinstance(value, int) and abs(value) >= 10**60:
         return "a huge integer"
     text = repr(value) if isinstance(value, str) else " ".join(str(value).split())
-    return text if len(text) <= 60 else text[:57] + "..."
+    return shortened(text, 60)
 
 
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "quasi_identifiers": _columns,
-    "k": _k,
+    "k": _at_least(2, ", a class of one record hides nobody"),
     "sensitive": _columns,
     "identifiers": _columns,
     "insensitive": _columns_or_rest,
@@ -393,7 +386,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "subject": _columns,
     "on_intersection": _word(get_args(Intersection)),
     "p_percent": _optional(_per_cent),
-    "min_values": _optional(_min_values),
+    "min_values": _optional(_at_least(1)),
     "digits": _one_or_by_column(_digits),
     "suppression_limit": _fraction,
     "nulls": _word(get_args(Nulls)),

@@ -81,6 +81,11 @@ def listed(what: str, names: Iterable[str]) -> str:
     return f"{what}: {', '.join(shown[:_NAMES_LISTED])}{', ...' if len(shown) > _NAMES_LISTED else ''}"
 
 
+def shortened(text: str, most: int) -> str:
+    """Text of at most so many characters, the last three of which are dots if it was longer."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
 def twice(names: Iterable[str]) -> str | None:
     """First name that an earlier column of the table has too; None if all names differ.
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         Objective,
         Release,
     )
-    from duckanon.policy.recodes import Recode
+    from duckanon.policy.kinds import Recode
 
 __all__ = ["AUDIT_OPTIONS", "OPTIONS", "AuditPolicy", "Policy"]
 

@@ -15,13 +15,12 @@ from duckanon.audits.report import Measure
 from duckanon.audits.run import AuditColumn, audit_columns, audit_sql
 from duckanon.database import engine, templates
 from duckanon.database.relations import columns_of, named, relation_of, subquery
-from duckanon.errors import InfeasibleError, PolicyError, ReleaseError
+from duckanon.errors import InfeasibleError, PolicyError, ReleaseError, tell
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.policy.names import ByColumn
 from duckanon.policy.reported import MIN_VALUES, P_PERCENT, SUBJECTS, reported_loss
 from duckanon.release import metadata, successive
-from duckanon.release.candidate import warn
 from duckanon.release.chain import changed_by_hand
 from duckanon.release.pipeline import candidate_of
 from duckanon.release.publish import Ready, hierarchies, publish
@@ -40,8 +39,8 @@ if TYPE_CHECKING:
     from duckanon.policy.bind import Attribute
     from duckanon.policy.checks import Intersection
     from duckanon.policy.policy import Policy
-    from duckanon.release.candidate import Candidate
     from duckanon.release.metadata import Published
+    from duckanon.release.pipeline import Candidate
     from duckanon.release.source import Drawn, Source
     from duckanon.release.stages.stage import Staged, SubjectColumn
     from duckanon.release.successive import Kept, Persons
@@ -322,13 +321,17 @@ def _released(
             _check_hierarchies(con, batch.source.drawn, candidate.staged)
         made, persons, failed = _beside(con, batch, candidate)
         if failed is not None:
-            return Appended(None, since, _missed(failed))
+            about = f" of {failed.attribute!r}" if failed.attribute else ""
+            missed = f"{failed.measure}{about} of all records would be {failed.value:.6g}"
+            why = f"with them {missed} where the policy asks for {failed.threshold}"
+            return Appended(None, since, why)
         target = batch.published.target
         report = successive.compared(
             con, replace(candidate, report=made.report), persons, target, batch.earlier, on_intersection
         ).report
         made = replace(made, report=report)
-        warn(report)
+        for text in report.warnings:
+            tell(text)
         with progress.step("publish"):
             number = publish(con, made, batch.source, target, persons=persons, refreshed=batch.published)
     now = replace(batch, known=replace(batch.known, release_id=number))
@@ -344,14 +347,6 @@ def _check_hierarchies(con: duckdb.DuckDBPyConnection, source: Drawn, staged: St
                 f"the hierarchy of {name!r} is not the one that {source.view} was made with, and mode = "
                 "'append' would release nodes of both: REFRESH it without mode = 'append'"
             )
-
-
-def _missed(failed: Measure) -> str:
-    about = f" of {failed.attribute!r}" if failed.attribute else ""
-    return (
-        f"with them {failed.measure}{about} of all records would be {failed.value:.6g} where the policy asks "
-        f"for {failed.threshold}"
-    )
 
 
 def _beside(

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 UNRECORDED = "this audit was not recorded"
 
+_IN_LINE = threading.RLock()
+"""Lock of an audit until its record is committed; only one process can write a database."""
+
 
 def audit_named(con: duckdb.DuckDBPyConnection, name: QualifiedName, options: Options) -> Report:
     """Audit of the anonymized view of a name; a warning says why if the audit was not recorded.
@@ -63,30 +66,15 @@ def audit_view(con: duckdb.DuckDBPyConnection, target: Target, options: Options)
     threads outside a transaction wait for each other.
     """
     joined = engine.in_transaction(con)
-    with contextlib.nullcontext() if joined else _IN_LINE:
-        return _audit_view(con, target, options, joined=joined)
-
-
-_IN_LINE = threading.RLock()
-"""Lock of an audit until its record is committed; only one process can write a database."""
-
-
-def _audit_view(con: duckdb.DuckDBPyConnection, target: Target, options: Options, *, joined: bool) -> Report:
     report: Report | None = None
     try:
         # One transaction, so that the fingerprint covers the audited rows.
-        with transaction(con, whole=False):
+        with contextlib.nullcontext() if joined else _IN_LINE, transaction(con, whole=False):
             report, published, evidence = _audit_release(con, target, options)
             obstacle = _obstacle(con, published, joined=joined)
             if obstacle is None:
-                record(
-                    con,
-                    target.catalog,
-                    published.release_id,
-                    report.measures,
-                    evidence,
-                    statement="audit",
-                )
+                home, number = target.catalog, published.release_id
+                record(con, home, number, report.measures, evidence, statement="audit")
     except ReleaseError as refused:
         if report is None:
             raise

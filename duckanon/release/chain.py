@@ -58,8 +58,7 @@ def next_place(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) ->
 def _chained(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> list[tuple[int | None, str]]:
     """Return number and link of the audits of a release, in the order of the chain."""
     query = templates.render("evidence/chain.sql.j2:chained", catalog=catalog, release_id=release_id)
-    rows: list[tuple[int | None, str]] = engine.rows(con, query, STAGE, error=ReleaseError)
-    return rows
+    return engine.rows(con, query, STAGE, error=ReleaseError)
 
 
 def held_elsewhere(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) -> bool:

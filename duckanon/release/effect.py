@@ -15,7 +15,7 @@ from duckanon.release.stages.recode import classes_relation, labelled_relation
 if TYPE_CHECKING:
     import duckdb
 
-    from duckanon.release.candidate import Candidate
+    from duckanon.release.pipeline import Candidate
 
 UNITS = {"date": "days", "timestamp": "seconds"}
 """Units of the change of a value, if they differ from the unit of the column."""

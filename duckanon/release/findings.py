@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from duckanon.database import engine, templates
+from duckanon.policy.names import shortened
 from duckanon.release.stages.recode import classes_relation
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from duckanon.release.candidate import Candidate
+    from duckanon.release.pipeline import Candidate
 
 STAGE = "compare"
 
@@ -149,5 +150,4 @@ def _class(con: duckdb.DuckDBPyConnection, candidate: Candidate, number: int) ->
 
 
 def _short(value: str | None) -> str:
-    text = "NULL" if value is None else " ".join(value.split())
-    return text if len(text) <= _SHOWN_LENGTH else text[: _SHOWN_LENGTH - 3] + "..."
+    return shortened("NULL" if value is None else " ".join(value.split()), _SHOWN_LENGTH)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from duckanon.audits.report import COLUMNS
 from duckanon.errors import ReleaseError
 from duckanon.policy.kinds import kind_of
+from duckanon.policy.names import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -159,7 +160,7 @@ def _or_null(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 def _short(name: str) -> str:
-    return repr(name if len(name) <= 60 else f"{name[:57]}...")
+    return repr(shortened(name, 60))
 
 
 _TEXT, _NUMBER, _COUNT = (_text, "a text"), (_number, "a number"), (_count, "a count")

@@ -168,10 +168,8 @@ def _expected() -> Mapping[tuple[str, str | None], str | None]:
 def _layout(
     con: duckdb.DuckDBPyConnection, home: str, stage: str
 ) -> list[tuple[str, str, str | None, str | None, bool]]:
-    layout: list[tuple[str, str, str | None, str | None, bool]] = engine.rows(
-        con, templates.render("evidence/contents.sql.j2:metadata", catalog=home), stage, error=ReleaseError
-    )
-    return layout
+    query = templates.render("evidence/contents.sql.j2:metadata", catalog=home)
+    return engine.rows(con, query, stage, error=ReleaseError)
 
 
 def _relation(

@@ -220,7 +220,10 @@ def _cells(sample: _FrontierSample, k: int) -> list[_Cell]:
     """Return the combinations of k and t in order; t is capped at 1, and equal combinations are merged."""
     series: dict[tuple[object, ...], tuple[tuple[Threshold, ...], bool]] = {}
     for factor in T_FACTORS:
-        scaled = tuple(_scaled(limit, factor) for limit in sample.thresholds)
+        scaled = tuple(
+            one if one.t is None else replace(one, t=min(Fraction(1), Fraction(one.t) * factor))
+            for one in sample.thresholds
+        )
         key = tuple(limit.t for limit in scaled)
         series[key] = scaled, factor == 1 or (key in series and series[key][1])
     return [
@@ -233,11 +236,6 @@ def _cells(sample: _FrontierSample, k: int) -> list[_Cell]:
         for size in sorted({max(2, k // 2), k, 2 * k, 4 * k})
         for scaled, unscaled in series.values()
     ]
-
-
-def _scaled(limit: Threshold, factor: Fraction) -> Threshold:
-    """Return a threshold with another t, at most 1."""
-    return limit if limit.t is None else replace(limit, t=min(Fraction(1), Fraction(limit.t) * factor))
 
 
 def _measure(sample: _FrontierSample, cell: _Cell, policy: Policy) -> _Measured | None:

@@ -6,13 +6,13 @@ stage → embed → limit → bucket → partition → repair → protect → re
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from duckanon import progress
 from duckanon.database import engine, interrupts
 from duckanon.errors import InfeasibleError, PolicyError
-from duckanon.release.candidate import Candidate
+from duckanon.policy.reported import reported_loss
 from duckanon.release.stages.advise.advise import advise
 from duckanon.release.stages.audit import audit
 from duckanon.release.stages.bucket import bucket, drop_tiles
@@ -22,7 +22,7 @@ from duckanon.release.stages.partition.partition import partition
 from duckanon.release.stages.protect import protect
 from duckanon.release.stages.recode import recode
 from duckanon.release.stages.repair import repair
-from duckanon.release.stages.stage import stage
+from duckanon.release.stages.stage import CLASS_FIELD, stage
 from duckanon.release.ways import instead_of, loses_less, other_ways, way_of
 
 if TYPE_CHECKING:
@@ -39,8 +39,36 @@ if TYPE_CHECKING:
     from duckanon.release.stages.limit import Limits
     from duckanon.release.stages.partition.partition import Partitioned
     from duckanon.release.stages.recode import Recoded
-    from duckanon.release.stages.stage import Staged
+    from duckanon.release.stages.stage import Field, Staged
     from duckanon.release.ways import Way
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A release that passed its audit, in temporary tables that nobody else sees, and its source records."""
+
+    staged: Staged
+    embedded: Embedded
+    recoded: Recoded
+    start: str  # name of the first partition
+    report: Report
+    policy: Policy
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """Columns of the release, in their order."""
+        fields = self.staged.fields
+        return fields if self.policy.release == "table" else (CLASS_FIELD, *fields)
+
+    @property
+    def information_loss(self) -> float | None:
+        """Reported IL in per cent."""
+        return reported_loss(self.recoded.loss, self.policy)
+
+    @property
+    def method(self) -> str:
+        """The requested method and the chosen one."""
+        return self.start if self.policy.method == "auto" else self.policy.method
 
 
 @contextlib.contextmanager

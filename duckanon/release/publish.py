@@ -18,10 +18,9 @@ from duckanon.database.relations import columns_of, named
 from duckanon.errors import ReleaseError
 from duckanon.policy.reported import MIN_VALUES, P_PERCENT, SUBJECTS
 from duckanon.release import metadata, successive
-from duckanon.release.candidate import released_of
 from duckanon.release.chain import record
 from duckanon.release.stages.protect import judged
-from duckanon.release.tables import SECOND_ENDING, counted, parts_of, read, sensitive_of
+from duckanon.release.tables import SECOND_ENDING, Released, counted, parts_of, read, sensitive_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
     from duckanon.audits.report import Report
     from duckanon.database.relations import Target
     from duckanon.policy.bind import Attribute
-    from duckanon.release.candidate import Candidate
     from duckanon.release.metadata import Published
+    from duckanon.release.pipeline import Candidate
     from duckanon.release.source import Source
     from duckanon.release.stages.stage import Staged
     from duckanon.release.successive import Persons
@@ -131,9 +130,16 @@ def forget_orphans(con: duckdb.DuckDBPyConnection, home: str) -> None:
         forget(con, home, release_id)
 
 
+def _released(candidate: Candidate) -> list[Released]:
+    """Columns of a release in the form of the metadata, without trees."""
+    return [
+        Released(field.name, field.attribute.role.value, field.recode, None) for field in candidate.fields
+    ]
+
+
 def _tables(con: duckdb.DuckDBPyConnection, made: Ready, target: Target, release_id: int) -> None:
     """Write the tables of a release, each with its view."""
-    relation, released = named("temp", made.table), released_of(made.candidate)
+    relation, released = named("temp", made.table), _released(made.candidate)
     sorts = [(field.name, field.sort_type) for field in made.candidate.fields]
     held = sensitive_of(released)
     for part in parts_of(released):
@@ -187,7 +193,7 @@ def _record(
     trees: dict[str, str],
 ) -> None:
     candidate, graded = made.candidate, hierarchies(con, made.candidate.staged)
-    released = released_of(candidate)
+    released = _released(candidate)
     relations = [metadata.backing(target.catalog, part.of(table)) for part in parts_of(released)]
     rows = read(con, relations, released, "publish")
     kept = {column: metadata.backing(target.catalog, tree) for column, tree in trees.items()}

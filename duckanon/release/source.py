@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from duckanon.database import engine, interrupts, templates
 from duckanon.errors import SourceError
 from duckanon.policy.audit_policy import ROLES
-from duckanon.policy.names import fold
+from duckanon.policy.names import fold, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -75,11 +75,14 @@ def in_step(columns: Sequence[tuple[str, str]], drawn: Drawn, policy: Policy) ->
     """
     today = {fold(name): (name, type_text) for name, type_text in columns}
     before = {fold(column.name): column for column in drawn.columns}
-    named = {fold(name) for name in _named(policy)}
+    # Columns that the policy names, so somebody has reviewed them.
+    lists = [getattr(policy, option) for option in (*ROLES, "subject")]
+    named = {fold(name) for names in lists if names != "*" for name in names}
     new = [name for key, (name, _) in today.items() if key not in before and key not in named]
     gone = [column.name for key, column in before.items() if key not in today]
     retyped = [
-        f"{column.name!r} was {_short(column.type)} and is {_short(today[key][1])}"
+        f"{column.name!r} was {shortened(column.type, _TYPE_CHARACTERS)} "
+        f"and is {shortened(today[key][1], _TYPE_CHARACTERS)}"
         for key, column in before.items()
         if key in today and column.type != today[key][1]
     ]
@@ -92,13 +95,3 @@ def in_step(columns: Sequence[tuple[str, str]], drawn: Drawn, policy: Policy) ->
         )
     known = [(column.name, today[key][1]) for key, column in before.items()]
     return known + [today[key] for key in today if key not in before]
-
-
-def _named(policy: Policy) -> list[str]:
-    """Columns that a policy names, so somebody has reviewed them."""
-    lists = [getattr(policy, option) for option in (*ROLES, "subject")]
-    return [name for names in lists if names != "*" for name in names]
-
-
-def _short(type_text: str) -> str:
-    return type_text if len(type_text) <= _TYPE_CHARACTERS else f"{type_text[: _TYPE_CHARACTERS - 3]}..."

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from duckanon.database.relations import Target
     from duckanon.policy.bind import Attribute
     from duckanon.policy.checks import Intersection
-    from duckanon.release.candidate import Candidate
     from duckanon.release.metadata import Published
+    from duckanon.release.pipeline import Candidate
     from duckanon.release.source import Source
     from duckanon.release.stages.embed import Embedded
     from duckanon.release.stages.stage import Field, Staged, SubjectColumn

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from duckanon.database import engine, templates
 from duckanon.database.handover import handed_over
 from duckanon.database.relations import named
-from duckanon.errors import PolicyError
-from duckanon.release.candidate import warn
+from duckanon.errors import PolicyError, tell
 from duckanon.release.pipeline import candidate_of
 from duckanon.release.stages.recode import classes_relation, labelled_relation
 
@@ -39,7 +38,8 @@ def released_rows(
             "leave it out, or use CREATE ANONYMIZED VIEW"
         )
     with candidate_of(con, query, policy) as candidate:
-        warn(candidate.report)
+        for text in candidate.report.warnings:
+            tell(text)
         relation = named("temp", candidate.recoded.table)
         return handed_over(con, relation, plain=plain)
 

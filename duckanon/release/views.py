@@ -14,13 +14,12 @@ from duckanon.audits.report import shown
 from duckanon.database import drafts, engine, templates
 from duckanon.database.engine import transaction
 from duckanon.database.relations import Target, current, databases, lookup
-from duckanon.errors import ReleaseError
+from duckanon.errors import ReleaseError, tell
 from duckanon.policy.names import fold
 from duckanon.policy.policy import Policy
 from duckanon.release import metadata, successive
 from duckanon.release.append import append
 from duckanon.release.audit import audit_published
-from duckanon.release.candidate import warn
 from duckanon.release.effect import effect_text, effects
 from duckanon.release.pipeline import candidate_of
 from duckanon.release.publish import forget, forget_orphans, publish, ready
@@ -303,7 +302,8 @@ def _release(
                 candidate = compared(
                     con, candidate, persons, target, earlier, on_intersection or policy.on_intersection
                 )
-        warn(candidate.report)
+        for text in candidate.report.warnings:
+            tell(text)
         changed, finished = effects(con, candidate) if effect else (), ready(candidate)
         with progress.step("publish"):
             publish(con, finished, source, target, persons=persons, refreshed=refreshed)

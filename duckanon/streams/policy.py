@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from duckanon.policy.audit_policy import HierarchyRows
     from duckanon.policy.checks import Distance
     from duckanon.policy.checks import Number as Threshold
-    from duckanon.policy.recodes import Recode
+    from duckanon.policy.kinds import Recode
 
 Cluster = Literal["nearest", "grow"]
 Method = Literal["steered", "castle"]

@@ -11,9 +11,8 @@ from duckanon.audits.legible import legible
 from duckanon.audits.report import text_table
 from duckanon.database import templates
 from duckanon.database.quoting import ident
-from duckanon.policy import recodes
 from duckanon.policy.bind import Role
-from duckanon.policy.kinds import NUMBERS, kind_of
+from duckanon.policy.kinds import NUMBERS, default_rule, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -414,7 +413,7 @@ def _maps(
         "recode": {
             column.name: column.recode
             for column in quasi
-            if column.recode != recodes.default(kind_of(column.type), column.name)
+            if column.recode != default_rule(kind_of(column.type), column.name)
         },
     }
     return {option: values for option, values in maps.items() if values}

@@ -9,8 +9,7 @@ import pytest
 
 import duckanon
 from duckanon.database import templates
-from duckanon.policy.kinds import NUMBERS
-from duckanon.policy.recodes import RULES, Recode, Rule
+from duckanon.policy.kinds import NUMBERS, RULES, Recode, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from duckanon.release.stages.embed import Embedded
     from duckanon.release.stages.partition.plan import Plan
     from duckanon.release.stages.recode import Recoded
-    from duckanon.release.stages.stage import Field, Staged
+    from duckanon.release.stages.stage import Staged
 
 
 REPEATED_VALUE_RECORDS = 4
@@ -47,7 +47,12 @@ def audit(
     A violation is an InfeasibleError for a method without repair, else an AuditFailure: a fault of ours.
     """
     asked = audit_columns([field.attribute for field in staged.sensitive], policy.audited(), staged.trees)
-    few = [field.name for field in staged.sensitive if _few_values(field, staged, embedded)]
+    few = {
+        field.name
+        for field in staged.sensitive
+        if field.attribute.distance == "ordered"
+        and REPEATED_VALUE_RECORDS * len(embedded.counts[field.column]) <= staged.size
+    }
     asked = [replace(column, few_values=column.name in few) for column in asked]
     relation = named("temp", recoded.table)
     quasi = [field.name for field in class_fields(staged, policy)]
@@ -65,12 +70,6 @@ def audit(
     known = proved({measure.measure for measure in enough})
     text = "; ".join([plan.text, *report_notes(policy), *known, *extremes(policy)])
     return report.extended((*extra, *enough), warnings=warnings, plan=text)
-
-
-def _few_values(field: Field, staged: Staged, embedded: Embedded) -> bool:
-    """Whether values of ordered distance repeat so often that counting them first saves work."""
-    many = len(embedded.counts[field.column])
-    return field.attribute.distance == "ordered" and REPEATED_VALUE_RECORDS * many <= staged.size
 
 
 def _subjects(con: duckdb.DuckDBPyConnection, staged: Staged, report: Report, policy: Policy) -> Measure:

@@ -132,6 +132,7 @@ def _value(
         sparse=[field.column for field in counted],
         least=policy.least_values,
         subject=staged.subject is not None,
+        alone=False,
     )
     try:
         engine.run(con, statement, "recode")

@@ -15,9 +15,8 @@ from duckanon.database.relations import columns_of, named
 from duckanon.errors import PolicyError, SourceError
 from duckanon.policy import bind
 from duckanon.policy.bind import Attribute, Role
-from duckanon.policy.kinds import kind_of
+from duckanon.policy.kinds import kind_of, rule_of
 from duckanon.policy.names import CLASS, fold
-from duckanon.policy.recodes import rule_of
 from duckanon.release.source import in_step
 
 if TYPE_CHECKING:
@@ -26,9 +25,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from duckanon.policy.kinds import Kind
+    from duckanon.policy.kinds import Kind, Rule
     from duckanon.policy.policy import Policy
-    from duckanon.policy.recodes import Rule
     from duckanon.release.source import Drawn
 
 _LINES_BEFORE_QUERY = 2
@@ -231,11 +229,6 @@ def stage(
         columns=tuple(columns),
         with_nulls=with_nulls,
     )
-
-
-def released_fields(staged: Staged, policy: Policy) -> tuple[Field, ...]:
-    """Columns of a release, in their order."""
-    return staged.fields if policy.release == "table" else (CLASS_FIELD, *staged.fields)
 
 
 def class_fields(staged: Staged, policy: Policy) -> tuple[Field, ...]:

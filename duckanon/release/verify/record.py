@@ -10,9 +10,9 @@ from duckanon.database import engine, templates
 from duckanon.database.relations import Target
 from duckanon.errors import ReleaseError
 from duckanon.policy.bind import Role
+from duckanon.policy.kinds import RULES, UNRECODED
 from duckanon.policy.methods import RECORDED
 from duckanon.policy.policy import AuditPolicy
-from duckanon.policy.recodes import RULES, UNRECODED
 from duckanon.policy.reported import FORMS, OF_THE_RECORDS, proved
 from duckanon.release.metadata import SCHEMA, check_version
 from duckanon.release.tables import Released

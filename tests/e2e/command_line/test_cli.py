@@ -146,7 +146,7 @@ def test_an_error_of_our_own_is_exit_code_2_and_not_a_violation(
     def broken() -> None:
         raise KeyError("surprise")
 
-    monkeypatch.setattr("duckanon.cli.methods.known_methods", broken)
+    monkeypatch.setattr("duckanon.cli.demo.known_methods", broken)
     with pytest.raises(SystemExit) as left:
         main(["methods"])
     assert left.value.code == 2

@@ -30,16 +30,16 @@ PROGRAM = """
 import sys, time
 import duckanon
 from duckanon.release import destination
-from duckanon.cli import options
+from duckanon.cli import documents
 def stop(*arguments, **named):
     print("written", flush=True)
     time.sleep(60)
 destination._settle = stop
-Path = type(options.Path())
+Path = type(documents.Path())
 Path.replace = stop
 con = duckanon.connect(sys.argv[1])
 if sys.argv[2] == "-o":
-    options.deliver("secret", options.Path(sys.argv[3]))
+    documents.deliver("secret", documents.Path(sys.argv[3]))
 else:
     con.sql(f"EXPORT ANONYMIZED VIEW v TO '{sys.argv[3]}'")
 """

@@ -10,8 +10,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from duckanon.cli.documents import check_output, deliver
 from duckanon.cli.main import app
-from duckanon.cli.options import check_output, deliver
 from duckanon.errors import DuckanonError
 from tests.e2e.scenes import PATIENTS, command
 from tests.examples import slowly

@@ -17,7 +17,7 @@ from duckanon import progress
 from duckanon.database import engine, templates
 from duckanon.database.quoting import ident
 from duckanon.policy.bind import Role
-from duckanon.policy.recodes import perhaps_code
+from duckanon.policy.kinds import perhaps_code
 from duckanon.policy.reported import reported_loss
 from duckanon.release.stages.advise.sensitive import (
     COUNTED_COLUMNS_PER_STATEMENT,

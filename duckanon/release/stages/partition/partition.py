@@ -140,7 +140,9 @@ def partition(
         return _generalized(con, staged, embedded, limits, tiles, policy)
     ended = threading.Event()
     kernel = _kernel(con, staged, embedded, limits, tiles, policy, ended)
-    pooling, thresholds = _pooling(tiles, policy), limits.thresholds
+    # Whether the worst classes may be searched together.
+    pooling = policy.method == "auto" and (tiles.count > 1 or tiles.open_size > MDAV_MAX_RECORDS)
+    thresholds = limits.thresholds
 
     def tile(records: Records) -> tuple[_Tile, LabelledRecords | None]:
         points = coordinates(embedded.axes, records.columns)
@@ -201,11 +203,6 @@ def _kernel(
         # Only refinement has a time limit: no first partition is cut short.
         stop=stop if plan.recipe.effort else ended.is_set,
     )
-
-
-def _pooling(tiles: Tiles, policy: Policy) -> bool:
-    """Tell whether the worst classes may be searched together."""
-    return policy.method == "auto" and (tiles.count > 1 or tiles.open_size > MDAV_MAX_RECORDS)
 
 
 def _stop(staged: Staged, ended: threading.Event) -> Stop:
