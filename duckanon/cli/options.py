@@ -28,8 +28,8 @@ from duckanon.policy.checks import (
     Objective,
     Release,
 )
+from duckanon.policy.kinds import RULES
 from duckanon.policy.methods import METHODS
-from duckanon.policy.recodes import RULES
 
 CHOICES_LISTED = 8
 """Largest number of choices that the help of an option lists."""
@@ -188,7 +188,7 @@ SHARED = {
     ),
     "trust": Option("the .duckdb files are yours: let views in them run", kind=bool),
     "timeout": Option(
-        "stop after so many, with exit code 2", (), "none", "--timeout 600", "SECONDS", float
+        "stop after so many, with exit code 2; not on Windows", (), "none", "--timeout 600", "SECONDS", float
     ),
     "dry_run": Option("show the plan, write nothing", kind=bool),
     "csv_formulas": Option(
