@@ -41,12 +41,12 @@ def room_told(path: str) -> Iterator[None]:
         raise ReleaseError(words) from failed
 
 
-def check_beside(name: str, *, overwrite: bool) -> Path:
-    """Path of a JSON file that is written with a released file; raise unless it can be written."""
+def check_beside(name: str, ending: str, *, overwrite: bool) -> Path:
+    """Path of a file that is written with a released file; raise unless it ends so and can be written."""
     path = Path(name)
     check_local(path)
-    if path.suffix.lower() != ".json":
-        raise ReleaseError(f"the evidence is JSON, so the name of its file ends in .json, not as in {name!r}")
+    if path.suffix.lower() != ending:
+        raise ReleaseError(f"cannot write {name!r}: the name of this file ends in {ending}")
     check_file(path, overwrite=overwrite)
     return path
 

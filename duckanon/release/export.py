@@ -66,7 +66,7 @@ def export(
     check_target(file, Policy.from_toml(published.policy).release, overwrite=overwrite)
     if evidence is not None and len(files_of(file, Policy.from_toml(published.policy).release)) > 1:
         raise ReleaseError("release = 'anatomy' is two files, and evidence is of one: export to .duckdb")
-    others = [] if evidence is None else [destination.check_beside(evidence, overwrite=overwrite)]
+    others = [] if evidence is None else [destination.check_beside(evidence, ".json", overwrite=overwrite)]
     for each in [file, *others] if overwrite else []:
         destination.check_not_read(con, published, each)
     writer = FORMATS[file.suffix.lower()]
