@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from duckanon.errors import SourceError
 
 if TYPE_CHECKING:
-    from typing import BinaryIO
+    from io import BufferedReader
 
 _NO_FILE = "is a pipe or a device: write what it gives to a file first"
 
@@ -91,7 +91,7 @@ def check_encoding(path: Path) -> None:
         )
 
 
-def open_plain(path: Path) -> BinaryIO:
+def open_plain(path: Path) -> BufferedReader:
     """Open a file to read its bytes; a SourceError for a pipe or a device, which might never end.
 
     The file is opened without waiting and checked afterwards, so no other file can take its place in between.
