@@ -163,7 +163,7 @@ def _csv(file: Path, evidence: FolderEvidence) -> str:
 def _fingerprint(con: duckdb.DuckDBPyConnection, relation: str, file: Path, evidence: FolderEvidence) -> str:
     """Of the rows; of a CSV, and where the evidence has the SHA-256 of the file, of the bytes."""
     if evidence.settings:
-        with open_plain(file) as stream:
+        with file.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     return fingerprint(con, relation)
 
