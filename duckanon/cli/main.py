@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 import duckanon
-from duckanon.cli.output import ERROR, PASSED, VIOLATION, complain, line, tell
-from duckanon.cli.parsing import Group, every_command
+from duckanon.cli.output import ERROR, PASSED, VIOLATION, complain, line, tell, warn
+from duckanon.cli.parsing import BASH, Group, every_command, join_words
 from duckanon.errors import AuditFailure, DuckanonError, DuckanonWarning
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None:
         _start_quickly()
+    if os.environ.get(BASH[0]) == BASH[1]:
+        join_words(os.environ)
     warnings.showwarning = _warn
     warnings.simplefilter("always", DuckanonWarning)
     try:
@@ -134,4 +136,4 @@ def _warn(
     line: str | None = None,
 ) -> None:
     del category, filename, lineno, file, line
-    tell("warning", str(message))
+    warn(str(message))

@@ -183,7 +183,7 @@ def _parquet_facts(con: duckdb.DuckDBPyConnection, path: Path, stage: str) -> tu
 
 def _outside(con: duckdb.DuckDBPyConnection, path: Path, end: int, stage: str) -> int:
     """Bytes before the footer outside every column, index and filter."""
-    query = templates.render("evidence/parquet.sql.j2:parquet_room", path=path)
+    query = templates.render("evidence/parquet.sql.j2:file_room", path=path)
     free, at = 0, _MAGIC
     for first, length in engine.rows(con, query, stage, error=SourceError):
         free += max(0, first - at)

@@ -64,12 +64,7 @@ def export(
     """
     published = metadata.require(con, target, whole=True)
     file = Path(path)
-    check_target(file, Policy.from_toml(published.policy).release, overwrite=overwrite)
-    if evidence is not None and len(files_of(file, Policy.from_toml(published.policy).release)) > 1:
-        raise ReleaseError("release = 'anatomy' is two files, and evidence is of one: export to .duckdb")
-    others = [] if evidence is None else [destination.check_beside(evidence, overwrite=overwrite)]
-    for each in [file, *others] if overwrite else []:
-        destination.check_not_read(con, published, each)
+    others = _checked_others(con, published, file, evidence, overwrite=overwrite)
     writer = FORMATS[file.suffix.lower()]
     if csv_formulas is not None and writer is not _to_csv:
         raise ReleaseError(f"csv_formulas is about .csv files, and {path!r} is none: leave it out")
@@ -104,6 +99,20 @@ def export(
         destination.settle_all(drafted, overwrite=overwrite)
         interrupts.wrote()
     return report
+
+
+def _checked_others(
+    con: duckdb.DuckDBPyConnection, published: Published, file: Path, evidence: str | None, *, overwrite: bool
+) -> list[Path]:
+    """Files that are written beside a file; raise unless all can be written, and none is read here."""
+    form = Policy.from_toml(published.policy).release
+    if evidence is not None and len(files_of(file, form)) > 1:
+        raise ReleaseError("release = 'anatomy' is two files, and evidence is of one: export to .duckdb")
+    others = [] if evidence is None else [destination.check_beside(evidence, ".json", overwrite=overwrite)]
+    for each in (file, *others) if overwrite else ():
+        destination.check_not_read(con, published, each)
+    check_target(file, form, overwrite=overwrite)
+    return others
 
 
 def _evidence_text(release: _ExportedRelease, report: Report, draft: Path, *, csv: bool) -> str:
@@ -201,6 +210,8 @@ def check_target(file: Path, release: str, *, overwrite: bool = False) -> None:
         )
     for each in written:
         destination.check_file(each, overwrite=overwrite)
+    if overwrite:
+        destination.check_replaceable(file)
 
 
 def _to_parquet(con: duckdb.DuckDBPyConnection, release: _ExportedRelease, draft: Path) -> Report:

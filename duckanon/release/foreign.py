@@ -84,7 +84,7 @@ def check_database(path: Path) -> None:
     with open_plain(path) as head:
         if head.read(12)[8:] != _MAGIC:
             raise SourceError(
-                f"{str(path)!r} is no DuckDB database: `duckanon verify` reads an exported .duckdb file or a "
+                f"{str(path)!r} is no DuckDB database: `duckanon verify` reads an exported file or a "
                 "folder that Spark wrote, `duckanon audit` with --qi also CSV and Parquet files"
             )
 

@@ -13,10 +13,7 @@ from pyspark.sql import functions as sf
 from duckanon.database import engine
 from duckanon.database.fingerprint import hashed, in_order, named, pieces, written_in_order
 from duckanon.database.relations import columns_of
-from duckanon.spark.files import mapped
-from duckanon.spark.handed import as_spark_has_it, combined
-from duckanon.spark.packed import PACKED, packed, unpacked
-from duckanon.spark.worker import database, in_utc
+from duckanon.spark.tasks import PACKED, combined, database, in_utc, mapped, packed, set_utc, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,7 +21,7 @@ if TYPE_CHECKING:
     import duckdb
     from pyspark.sql import DataFrame
 
-    from duckanon.spark.files import StoredRecords
+    from duckanon.spark.tasks import StoredRecords
 
 STAGE = "fingerprint"
 
@@ -106,7 +103,7 @@ def _in_order(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _fresh() -> Iterator[duckdb.DuckDBPyConnection]:
     """Give a new database for the driver, which may make two releases at a time."""
     with engine.in_memory(threads=1) as con:
-        in_utc(con)
+        set_utc(con)
         yield con
 
 
@@ -114,5 +111,5 @@ def _holding(
     con: duckdb.DuckDBPyConnection, rows: pa.Table, bounds: pa.Table | None = None
 ) -> contextlib.AbstractContextManager[None]:
     """Register rows of Spark, and bounds, as tables."""
-    tables = {_ROWS: as_spark_has_it(rows, pa.schema([]))} | ({} if bounds is None else {_BOUNDS: bounds})
+    tables = {_ROWS: in_utc(rows)} | ({} if bounds is None else {_BOUNDS: bounds})
     return engine.registered(con, tables)

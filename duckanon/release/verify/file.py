@@ -21,8 +21,7 @@ from duckanon.policy.reported import OF_THE_RECORDS, proved
 from duckanon.release import file_evidence, foreign
 from duckanon.release.cells import header_of
 from duckanon.release.folders import RECORD_MAX_BYTES, evidence_from
-from duckanon.release.verify.measured import differing
-from duckanon.release.verify.outcome import Verification, Verified, missing
+from duckanon.release.verify.outcome import Verification, Verified, differing, missing
 from duckanon.release.verify.record import OF_THE_SOURCE, STAGE
 from duckanon.release.verify.verify import as_it_was
 
@@ -164,7 +163,7 @@ def _csv(file: Path, evidence: FolderEvidence) -> str:
 def _fingerprint(con: duckdb.DuckDBPyConnection, relation: str, file: Path, evidence: FolderEvidence) -> str:
     """Of the rows; of a CSV, and where the evidence has the SHA-256 of the file, of the bytes."""
     if evidence.settings:
-        with open_plain(file) as stream:
+        with file.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     return fingerprint(con, relation)
 

@@ -9,8 +9,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from duckanon.audits.report import Measure
-from duckanon.audits.run import audit_attributes, roles_of
-from duckanon.audits.unaudited import unaudited
+from duckanon.audits.run import audit_attributes, roles_of, unaudited
 from duckanon.database import engine, file_room, own_copy, templates
 from duckanon.database.fingerprint import digest, fingerprint
 from duckanon.database.paths import check_readable, open_plain
@@ -31,8 +30,7 @@ from duckanon.release.folders import (
     not_yet,
     released_type,
 )
-from duckanon.release.verify.measured import differing
-from duckanon.release.verify.outcome import Verification, Verified, missing
+from duckanon.release.verify.outcome import Verification, Verified, differing, missing
 from duckanon.release.verify.record import STAGE
 
 if TYPE_CHECKING:
