@@ -21,7 +21,7 @@ from duckanon.release.export import export
 from duckanon.release.frontier import frontier
 from duckanon.release.source import Source
 from duckanon.statements import grammar
-from duckanon.statements.options import options_to_export, options_to_policy, options_to_refresh
+from duckanon.statements.options import EXPORT_OPTIONS, REFRESH_OPTIONS, checked, options_to_policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -138,9 +138,8 @@ def _explain(con: duckdb.DuckDBPyConnection, statement: grammar.Explain, _effect
 
 
 def _refresh(con: duckdb.DuckDBPyConnection, statement: grammar.Refresh, effect: bool) -> Outcome:
-    return refreshed(
-        con, resolve(con, statement.name), effect=effect, **options_to_refresh(statement.options)
-    )
+    asked = checked(statement.options, REFRESH_OPTIONS)
+    return refreshed(con, resolve(con, statement.name), effect=effect, **asked)
 
 
 def refreshed(con: duckdb.DuckDBPyConnection, target: Target, *, effect: bool, **options: Any) -> Outcome:
@@ -175,7 +174,7 @@ def _show(con: duckdb.DuckDBPyConnection, _statement: grammar.ShowViews, _effect
 def _export(con: duckdb.DuckDBPyConnection, statement: grammar.Export, _effect: bool) -> Outcome:
     target = resolve(con, statement.name)
     with metadata.undisturbed(con, target.catalog):
-        report = export(con, target, statement.path, **options_to_export(statement.options))
+        report = export(con, target, statement.path, **checked(statement.options, EXPORT_OPTIONS))
     return _reported(f"exported {target} to {statement.path}", report)
 
 

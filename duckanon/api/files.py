@@ -14,7 +14,7 @@ from duckanon.policy.names import fold, listed, suggestion, twice
 from duckanon.release import foreign
 from duckanon.release.metadata import SCHEMA
 from duckanon.release.verify.record import read_releases
-from duckanon.statements.names import parse_name
+from duckanon.statements.tokens import parse_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

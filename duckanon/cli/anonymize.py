@@ -10,25 +10,30 @@ import typer
 
 from duckanon.api import files
 from duckanon.api.execute import Outcome
+from duckanon.audits.html.charts import required
+from duckanon.audits.html.report import html_report
 from duckanon.cli.completion import of_file
-from duckanon.cli.documents import show
+from duckanon.cli.documents import deliver, show
 from duckanon.cli.flags import policy_of_flags
-from duckanon.cli.options import FILES, OF_POLICY, command
+from duckanon.cli.options import FILES, OF_POLICY, Option, command
 from duckanon.cli.output import PASSED
 from duckanon.database import paths, templates
 from duckanon.database.csv_files import Csv, Reading, written
 from duckanon.database.interrupts import interruptible
-from duckanon.database.relations import Target
-from duckanon.errors import PolicyError
+from duckanon.database.relations import Target, relation_of
+from duckanon.errors import PolicyError, ReleaseError
 from duckanon.policy.checks import checked
 from duckanon.policy.names import fold
 from duckanon.policy.policy import hierarchy_names
+from duckanon.release.destination import check_beside
 from duckanon.release.explain import explain
 from duckanon.release.export import check_target, export, files_of
 from duckanon.release.source import Source
 from duckanon.release.views import create
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import duckdb
 
     from duckanon.database.csv_files import Rewritten
@@ -38,6 +43,14 @@ if TYPE_CHECKING:
 @command(
     *(name for name in OF_POLICY if name != "suppressed"),
     "policy", "csv_formulas", "dry_run", "effect", "form", *FILES,
+    overwrite=Option("replace OUT, and the files of --report and --evidence, where they exist", kind=bool),
+    report=Option(
+        "also an HTML report of the release and its source", (), "none", "--report report.html", "FILE", Path
+    ),
+    evidence=Option(
+        "also a JSON file with the evidence for duckanon verify", (), "none; Parquet and .duckdb hold it",
+        "--evidence released.csv.json", "FILE", Path,
+    ),
     examples=(
         "duckanon anonymize patients.csv released.csv --qi age,zip --identifiers name --insensitive '*' -k 5",
         "duckanon anonymize hospital.duckdb:visits out.parquet --policy release.toml -t charge=0.15",
@@ -57,6 +70,9 @@ def anonymize(
     csv_formulas: str | None,
     dry_run: bool,
     effect: bool,
+    overwrite: bool,
+    report: Path | None,
+    evidence: Path | None,
     form: str,
     reading: Reading,
     trust: bool,
@@ -64,10 +80,20 @@ def anonymize(
     """Release a file or table as a new file."""
     release_policy = policy_of_flags(flags, policy)
     path, table = paths.split(target)
-    if not dry_run:
-        check_target(path, release_policy.release)
-    formulas = {} if csv_formulas is None else {"csv_formulas": checked("csv_formulas", csv_formulas)}
     trees = hierarchy_names(release_policy)
+    asked: dict[str, Any] = {"overwrite": overwrite}
+    if csv_formulas is not None:
+        asked["csv_formulas"] = checked("csv_formulas", csv_formulas)
+    if evidence is not None:
+        asked["evidence"] = str(evidence)
+    if not dry_run:
+        _check_unread([path, report, evidence], [source, policy, *trees])
+        check_target(path, release_policy.release, overwrite=overwrite)
+        for beside, ending in ((evidence, ".json"), (report, ".html")):
+            if beside is not None:
+                check_beside(str(beside), ending, overwrite=overwrite)
+        if report is not None:
+            required()
     opened = files.opened(source, *trees, folders=[path.parent], trust=trust)
     with opened as con:
         read = files.source(con, source, typed=_typed(release_policy), trust=trust, reading=reading)
@@ -81,15 +107,31 @@ def anonymize(
             return PASSED
         name = Target("memory", "main", table or path.stem)
         # Interruptible separately: the view in memory is not yet the file that the user asked for.
-        made = interruptible(create)(con, query, release_policy, name, effect=effect, only=True)
-        report = interruptible(export)(con, name, str(path), written=texts, just_made=True, **formulas)
+        proof = evidence is not None or path.suffix.lower() != ".csv"
+        made = interruptible(create)(con, query, release_policy, name, effect=effect, only=True, proof=proof)
+        page = None
+        if report is not None:
+            released, before = relation_of(name), rows if release_policy.release == "table" else None
+            page = html_report(con, released, made.report, release_policy, original=before)
+        audit = interruptible(export)(con, name, str(path), written=texts, just_made=True, **asked)
+    if page is not None:
+        deliver(page, report)
     # The audit is of the file. Measures that its rows do not show are taken from CREATE.
-    known = {measure.measure for measure in report.measures}
-    beside = tuple(measure for measure in made.report.measures if measure.measure not in known)
-    full = replace(report, measures=report.measures + beside, plan=made.report.plan)
-    written = " and ".join(str(file) for file in files_of(path, release_policy.release))
+    known = {measure.measure for measure in audit.measures}
+    others = tuple(measure for measure in made.report.measures if measure.measure not in known)
+    full = replace(audit, measures=audit.measures + others, plan=made.report.plan)
+    also = [file for file in (evidence, report) if file is not None]
+    written = " and ".join(str(file) for file in (*files_of(path, release_policy.release), *also))
     show(Outcome(f"wrote {written}", None, full, effect=made.effect), form)
     return PASSED
+
+
+def _check_unread(written: Sequence[Path | None], read: Sequence[str | Path | None]) -> None:
+    """Raise if a file that the command writes is one that it reads."""
+    inputs = [paths.split(str(name))[0] for name in read if name is not None]
+    for file in written:
+        if file is not None and any(one.exists() and file.exists() and file.samefile(one) for one in inputs):
+            raise ReleaseError(f"{str(file)!r} is read by this command: give another file")
 
 
 def _typed(policy: Policy) -> tuple[str, ...]:

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from duckanon.api import files
 from duckanon.audits import changes
-from duckanon.audits.formats import FORMATS, formatted
-from duckanon.audits.formats.words import titled
+from duckanon.audits.formats import FORMATS, formatted, titled
 from duckanon.audits.html.charts import required
 from duckanon.audits.html.report import html_report
 from duckanon.audits.legible import legible
-from duckanon.audits.run import audit_relation, kept_relation
-from duckanon.audits.unaudited import Roles
+from duckanon.audits.run import Roles, audit_relation, kept_relation
 from duckanon.cli.documents import check_output, deliver
 from duckanon.cli.flags import read_flags, read_text
 from duckanon.cli.options import DOCUMENT, OF_AUDIT, SHARED, Option, Table, command

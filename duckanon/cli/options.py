@@ -197,7 +197,7 @@ SHARED = {
     ),
     "trust": Option("the .duckdb files are yours: let views in them run", kind=bool),
     "timeout": Option(
-        "stop after so many, with exit code 2", (), "none", "--timeout 600", "SECONDS", float
+        "stop after so many, with exit code 2; not on Windows", (), "none", "--timeout 600", "SECONDS", float
     ),
     "quiet": Option("print errors alone; the exit code says the rest", kind=bool, flags=("--quiet", "-q")),
     "verbose": Option("show the seconds of every step on stderr", kind=bool, flags=("--verbose", "-v")),

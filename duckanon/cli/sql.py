@@ -22,7 +22,7 @@ from duckanon.database.relations import Target, resolve
 from duckanon.errors import DuckanonError, SourceError
 from duckanon.policy.checks import Mode, checked
 from duckanon.release.frontier import picture as drawn
-from duckanon.statements.names import parse_name
+from duckanon.statements.tokens import parse_name
 
 if TYPE_CHECKING:
     import pyarrow as pa

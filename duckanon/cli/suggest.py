@@ -16,7 +16,7 @@ from duckanon.statements.grammar import Create
 from duckanon.statements.options import options_to_policy
 from duckanon.statements.parse import parse
 from duckanon.statements.tokens import split
-from duckanon.suggestion.find import query_of, suggest_query
+from duckanon.suggestion import query_of, suggest_query
 from duckanon.suggestion.model import advice_of, printable
 
 if TYPE_CHECKING:

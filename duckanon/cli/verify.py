@@ -11,6 +11,8 @@ from duckanon.api import files
 from duckanon.cli.options import Option, command
 from duckanon.cli.output import PASSED, VIOLATION, line
 from duckanon.database.paths import check_local
+from duckanon.errors import ReleaseError
+from duckanon.release.verify.file import ENDINGS, verify_file
 from duckanon.release.verify.folder import verify_folder
 from duckanon.release.verify.verify import verify as verified
 
@@ -30,6 +32,10 @@ if TYPE_CHECKING:
         "a head of the audits that you kept elsewhere; may be repeated", (), "none", "--head 9c0b...", "HASH",
         list,
     ),
+    evidence=Option(
+        "evidence of a .parquet or .csv file", (), "the footer of the file, or released.csv.json beside it",
+        "--evidence kept.json", "FILE", Path,
+    ),
     examples=(
         "duckanon verify released.duckdb",
         "duckanon verify released.duckdb --head 9c0b1f02 --format json",
@@ -39,22 +45,29 @@ def verify(
     file: Annotated[
         Path,
         typer.Argument(
-            help="an exported .duckdb file, a database with releases, or the folder of a release on Spark"
+            help="an exported .duckdb, .parquet or .csv file, a database with releases, or a folder of Spark"
         ),
     ],
     *,
     expect: list[str] | None,
     head: list[str] | None,
+    evidence: Path | None,
     form: str,
 ) -> int:
     """Run every recorded audit again; exit code 1 when anything differs or is violated."""
     check_local(file)
-    outcome = _verified(file, expect or (), head or ())
+    outcome = _verified(file, expect or (), head or (), evidence)
     line(outcome.to_json() if form == "json" else outcome.to_text())
     return PASSED if outcome.verified else VIOLATION
 
 
-def _verified(file: Path, expected: Sequence[str], heads: Sequence[str]) -> Verification:
+def _verified(
+    file: Path, expected: Sequence[str], heads: Sequence[str], evidence: Path | None
+) -> Verification:
+    if file.suffix.lower() in ENDINGS and not file.is_dir():
+        return verify_file(file, expected, heads=heads, evidence=evidence)
+    if evidence is not None:
+        raise ReleaseError(f"{str(file)!r} has its evidence in it: leave --evidence out")
     if file.is_dir():
         return verify_folder(file, expected, heads=heads)
     with files.opened(file) as con:

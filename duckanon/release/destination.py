@@ -12,9 +12,11 @@ from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from duckanon.database import engine, templates
 from duckanon.database.paths import check_local
 from duckanon.database.relations import databases
 from duckanon.errors import DuckanonError, ReleaseError
+from duckanon.release import foreign
 from duckanon.statements.tokens import tokenize, unquoted
 
 if TYPE_CHECKING:
@@ -41,12 +43,12 @@ def room_told(path: str) -> Iterator[None]:
         raise ReleaseError(words) from failed
 
 
-def check_beside(name: str, *, overwrite: bool) -> Path:
-    """Path of a JSON file that is written with a released file; raise unless it can be written."""
+def check_beside(name: str, ending: str, *, overwrite: bool) -> Path:
+    """Path of a file that is written with a released file; raise unless it ends so and can be written."""
     path = Path(name)
     check_local(path)
-    if path.suffix.lower() != ".json":
-        raise ReleaseError(f"the evidence is JSON, so the name of its file ends in .json, not as in {name!r}")
+    if path.suffix.lower() != ending:
+        raise ReleaseError(f"cannot write {name!r}: the name of this file ends in {ending}")
     check_file(path, overwrite=overwrite)
     return path
 
@@ -66,6 +68,22 @@ def check_not_read(con: duckdb.DuckDBPyConnection, published: Published, file: P
     if any(_same(path, file) for token in quoted for path in glob(unquoted(token), recursive=True)):
         raise ReleaseError(
             f"{str(file)!r} is read by the query of {published.target}: export to another file"
+        )
+
+
+def check_replaceable(file: Path) -> None:
+    """Raise if a file that is to be replaced is a database, and no exported release."""
+    if file.suffix.lower() != ".duckdb" or not file.exists():
+        return
+    foreign.check_database(file)
+    path = file.absolute().as_posix()
+    with foreign.opened([file]) as con:
+        attach = templates.render("catalog/databases.sql.j2:attach", path=path, catalog="old", new=False)
+        engine.run(con, attach, f"database {str(file)!r}", error=ReleaseError)
+        kinds = dict(engine.rows(con, templates.render("catalog/databases.sql.j2:with_releases"), "export"))
+    if kinds.get("old") != "exported":
+        raise ReleaseError(
+            f"{str(file)!r} is a database that EXPORT did not write, and would be lost: give another file"
         )
 
 

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from duckanon.audits.evidence import evidence_of
-from duckanon.database import blocks, drafts, engine, interrupts, templates
+from duckanon.database import drafts, engine, file_room, interrupts, templates
 from duckanon.database.engine import transaction
+from duckanon.database.fingerprint import carries_its_type
 from duckanon.database.handover import lossless
 from duckanon.database.paths import check_local
 from duckanon.database.relations import columns_of, named, subquery
-from duckanon.database.sorted_rows import carries_its_type
+from duckanon.database.templates import plain
 from duckanon.errors import AuditFailure, DuckanonError, ReleaseError
 from duckanon.policy.names import RECORDS, fold
 from duckanon.policy.policy import Policy
@@ -63,12 +64,7 @@ def export(
     """
     published = metadata.require(con, target, whole=True)
     file = Path(path)
-    check_target(file, Policy.from_toml(published.policy).release, overwrite=overwrite)
-    if evidence is not None and len(files_of(file, Policy.from_toml(published.policy).release)) > 1:
-        raise ReleaseError("release = 'anatomy' is two files, and evidence is of one: export to .duckdb")
-    others = [] if evidence is None else [destination.check_beside(evidence, overwrite=overwrite)]
-    for each in [file, *others] if overwrite else []:
-        destination.check_not_read(con, published, each)
+    others = _checked_others(con, published, file, evidence, overwrite=overwrite)
     writer = FORMATS[file.suffix.lower()]
     if csv_formulas is not None and writer is not _to_csv:
         raise ReleaseError(f"csv_formulas is about .csv files, and {path!r} is none: leave it out")
@@ -103,6 +99,20 @@ def export(
         destination.settle_all(drafted, overwrite=overwrite)
         interrupts.wrote()
     return report
+
+
+def _checked_others(
+    con: duckdb.DuckDBPyConnection, published: Published, file: Path, evidence: str | None, *, overwrite: bool
+) -> list[Path]:
+    """Files that are written beside a file; raise unless all can be written, and none is read here."""
+    form = Policy.from_toml(published.policy).release
+    if evidence is not None and len(files_of(file, form)) > 1:
+        raise ReleaseError("release = 'anatomy' is two files, and evidence is of one: export to .duckdb")
+    others = [] if evidence is None else [destination.check_beside(evidence, ".json", overwrite=overwrite)]
+    for each in (file, *others) if overwrite else ():
+        destination.check_not_read(con, published, each)
+    check_target(file, form, overwrite=overwrite)
+    return others
 
 
 def _evidence_text(release: _ExportedRelease, report: Report, draft: Path, *, csv: bool) -> str:
@@ -200,6 +210,8 @@ def check_target(file: Path, release: str, *, overwrite: bool = False) -> None:
         )
     for each in written:
         destination.check_file(each, overwrite=overwrite)
+    if overwrite:
+        destination.check_replaceable(file)
 
 
 def _to_parquet(con: duckdb.DuckDBPyConnection, release: _ExportedRelease, draft: Path) -> Report:
@@ -255,7 +267,7 @@ def _to_csv(
     with _reader(con) as reader:
         _require_same(con, reader, release, lambda kinds: read_as(reader, kinds, texts), csv=True)
     rows = read_as(con, columns, back)
-    return audit_published(con, con, published, rows, home=published.target.catalog)
+    return audit_published(con, con, published, rows, home=published.target.catalog, columns=columns)
 
 
 def _to_database(con: duckdb.DuckDBPyConnection, release: _ExportedRelease, draft: Path) -> Report:
@@ -277,7 +289,7 @@ def _to_database(con: duckdb.DuckDBPyConnection, release: _ExportedRelease, draf
         record(fresh, "export", published.release_id, report.measures, evidence, statement="export")
         detach(fresh)
     # Blocks that the record of this audit replaced: nothing secret, but nobody vouches for them.
-    blocks.clear(draft)
+    file_room.clear(draft)
     return report
 
 
@@ -395,8 +407,18 @@ def _not_carried(column: tuple[str, str], instead: str = "VARCHAR") -> ReleaseEr
 def _fingerprint(
     con: duckdb.DuckDBPyConnection, relation: str, columns: Columns, *, csv: bool
 ) -> tuple[object, ...]:
-    values = [(name, carries_its_type(type_text)) for name, type_text in columns]
-    query = templates.render("export/contents.sql.j2:fingerprint", columns=values, relation=relation, csv=csv)
+    listed: dict[str, list[str]] = {}
+    for name, type_text in columns:
+        if plain(type_text) or type_text == "VARCHAR":
+            listed.setdefault(type_text, []).append(name)
+    values = [(name, carries_its_type(type_text)) for name, type_text in columns if type_text not in listed]
+    query = templates.render(
+        "export/contents.sql.j2:fingerprint",
+        columns=values,
+        lists=list(listed.values()),
+        relation=relation,
+        csv=csv,
+    )
     return engine.rows(con, query, "export", error=ReleaseError)[0]
 
 

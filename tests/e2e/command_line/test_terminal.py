@@ -12,7 +12,7 @@ import typer
 import duckanon
 from duckanon.audits.formats import FORMATS
 from duckanon.cli.main import app, main
-from duckanon.database.quoting import ident
+from duckanon.database.templates import ident
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

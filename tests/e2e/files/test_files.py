@@ -202,13 +202,22 @@ def test_two_files_of_one_name(tmp_path: Path) -> None:
             files.relation(con, str(tmp_path / "b" / "q.duckdb:v"), trust=True)
 
 
-@pytest.mark.parametrize("name", ["rel.csv", "rel.parquet", "empty.duckdb", "folder"])
-def test_verify_says_what_it_wants(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("rel.csv", "'rel.csv.json' is missing, the evidence of 'rel.csv': give --evidence FILE"),
+        ("rel.parquet", "No magic bytes found"),
+        ("rel.txt", "no DuckDB database"),
+        ("empty.duckdb", "is empty"),
+        ("folder", "is a folder"),
+    ],
+)
+def test_verify_says_what_it_wants(tmp_path: Path, name: str, words: str) -> None:
     if name == "folder":
         (tmp_path / name).mkdir()
     else:
         write(tmp_path / name, "" if name == "empty.duckdb" else NAMED)
     code, _, err = run(tmp_path, "verify", name)
     assert (code, len(err.splitlines())) == (2, 1)
-    assert {"folder": "is a folder", "empty.duckdb": "is empty"}.get(name, "no DuckDB database") in err
+    assert words in err
     assert "in-memory" not in err

@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 import duckanon
-from duckanon.errors import PolicyError, ReleaseError
+from duckanon.errors import DuckanonError, PolicyError, ReleaseError
 from duckanon.release.verify.verify import verify
 from tests.e2e.scenes import CREATE, ROOT, patients
 from tests.examples import examples
@@ -31,14 +31,16 @@ def exported(con: duckanon.Connection, file: Path, options: str = "overwrite = t
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_the_file_is_replaced_and_keeps_its_permissions(tmp_path: Path, ending: str) -> None:
     file = tmp_path / f"o.{ending}"
-    file.write_text("last night")
-    file.chmod(0o640)
-    with patients() as con, file.open() as opened:
+    with patients() as con:
         con.execute(CREATE)
         exported(con, file)
+    file.chmod(0o640)
+    last = file.read_bytes()
+    with patients() as con, file.open("rb") as opened:
+        con.execute(CREATE.replace("k = 3", "k = 4"))
         exported(con, file)
         # A reader goes on with the file that it opened.
-        assert opened.read() == "last night"
+        assert opened.read() == last != file.read_bytes()
     assert [entry.name for entry in tmp_path.iterdir()] == [file.name]
     assert file.stat().st_mode & 0o777 == 0o640
     if ending == "duckdb":
@@ -63,7 +65,7 @@ def test_without_the_option_or_with_false_nothing_is_replaced(tmp_path: Path) ->
 
 
 def test_what_the_session_reads_is_not_replaced(tmp_path: Path) -> None:
-    """A database that is attached, a file of the source query, also by a pattern, and a log beside a database."""
+    """A database that is attached, a file of the source query, also by a pattern, and a database of somebody."""
     for name in ("p.csv", "q-1.csv"):
         duckdb.sql(f"COPY (SELECT range % 7 AS a FROM range(60)) TO '{tmp_path / name}'")
     before = (tmp_path / "p.csv").read_bytes()
@@ -81,6 +83,16 @@ def test_what_the_session_reads_is_not_replaced(tmp_path: Path) -> None:
         con.execute(f"CREATE OR REPLACE ANONYMIZED VIEW v AS FROM read_csv('{tmp_path}/q-*.csv') {options}")
         with pytest.raises(ReleaseError, match="is read by the query"):
             exported(con, tmp_path / "q-1.csv")
+        duckdb.connect(str(tmp_path / "theirs.duckdb")).execute("CREATE TABLE t AS SELECT 1 AS a").close()
+        (tmp_path / "text.duckdb").write_text("a long letter to somebody")
+        for name, words in (
+            ("theirs.duckdb", "is a database that EXPORT did not write, and would be lost"),
+            ("text.duckdb", "is no DuckDB database"),
+        ):
+            kept = (tmp_path / name).read_bytes()
+            with pytest.raises(DuckanonError, match=words):
+                exported(con, tmp_path / name)
+            assert (tmp_path / name).read_bytes() == kept
         (tmp_path / "in use.duckdb").write_bytes(b"")
         (tmp_path / "in use.duckdb.wal").write_bytes(b"")
         with pytest.raises(
