@@ -35,6 +35,8 @@ COPIED = {
     ROOT / "sql" / "README.md": "audits.md",
     ROOT / "CONTRIBUTING.md": "contributing.md",
     ROOT / "CHANGELOG.md": "changes.md",
+    ROOT / "examples" / "notebooks" / "first_release.ipynb": "first_release.md",
+    ROOT / "examples" / "notebooks" / "choose_k_and_t.ipynb": "choose_k_and_t.md",
 }
 """Pages that do not stand in docs/, by their name on the site."""
 
@@ -85,8 +87,27 @@ def relinked(source: Path, pages: dict[Path, str]) -> str:
         place = os.path.relpath(COPY / name, (COPY / pages[source]).parent)
         return f"[{text}]({place}{'#' if fragment else ''}{fragment})"
 
-    parts = FENCED.split(source.read_text(encoding="utf-8"))
+    text = source.read_text(encoding="utf-8")
+    parts = FENCED.split(cells(text) if source.suffix == ".ipynb" else text)
     return "".join(part if part.startswith("```") else LINK.sub(link, part) for part in parts)
+
+
+def cells(text: str) -> str:
+    """Return a notebook as a page: each cell, and what it printed when it was executed."""
+    parts = []
+    for cell in json.loads(text)["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        for output in cell.get("outputs", ()):
+            shown = {mime: "".join(lines) for mime, lines in output.get("data", {}).items()}
+            if page := shown.get("image/svg+xml") or shown.get("text/html"):
+                begin = max(page.find("<svg"), 0)
+                plain = page[begin:].replace(' class="dataframe"', "")
+                parts.append(f'<div style="overflow-x: auto">{" ".join(plain.split())}</div>')
+            else:
+                printed = shown.get("text/plain") or "".join(output.get("text", ()))
+                parts.append(f"```text\n{printed.rstrip()}\n```")
+    return "\n\n".join(parts) + "\n"
 
 
 def commands() -> str:
