@@ -80,7 +80,7 @@ performance: $(INSTALLED) ## write docs/performance.md from the results of the l
 reproduce: $(INSTALLED) ## every table of the four papers, published beside measured, into docs/reproduction.md
 	@$(BIN)/python -m reproduce
 
-readme: $(INSTALLED) ## write the printed output of the two commands into README.md
+readme: $(INSTALLED) ## write what commands print into the pages that show it
 	@$(BIN)/python docs/readme.py
 
 install-sql: $(INSTALLED) ## write sql/install.sql, sql/gate.sql and the tables of sql/README.md

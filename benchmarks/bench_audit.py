@@ -72,7 +72,6 @@ class AuditedColumn:
     l_kind: str = "distinct"
     c: None = None
     tree: None = None
-    few_values: bool = False
 
 
 def people(con: duckdb.DuckDBPyConnection, records: int) -> None:

@@ -24,7 +24,7 @@ from duckanon.audits.run import audit_named, audit_relation
 from duckanon.database import engine
 from duckanon.database.relations import named
 from duckanon.policy.policy import AuditPolicy
-from duckanon.statements.names import parse_name
+from duckanon.statements.tokens import parse_name
 
 RECORDS, ROUNDS = 1_000_000, 3
 MOST_OF_COPY = 1.3

@@ -71,7 +71,7 @@ def relinked(source: Path, pages: dict[Path, str]) -> str:
     def link(found: re.Match[str]) -> str:
         text, target = found.group(1), found.group(2) or ""
         path, _, fragment = target.partition("#")
-        if "://" in target or not path or path.endswith(".svg"):
+        if "://" in target or not path or path.endswith((".svg", ".png")):
             return found[0]
         file = (source.parent / path).resolve()
         if file.is_relative_to(ROOT / "sql" / "audit") and file.parent.name != "fast":

@@ -1,13 +1,34 @@
-"""Write the output of the demo and of the stock command line into README.md: ``make readme``."""
+"""Write what commands print into the pages that show it: ``make readme``."""
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+DEMO = ROOT / "docs" / "start" / "install.md"
+FOLLOWED = [
+    ROOT / "docs" / name
+    for name in (
+        "start/tutorial.md",
+        "how-to/nightly.md",
+        "how-to/auditor.md",
+        "how-to/from-sdcmicro.md",
+        "how-to/from-arx.md",
+        "how-to/from-postgresql-anonymizer.md",
+    )
+]
+"""Pages whose blocks run one after the other in one folder, the tutorial first."""
+
+BLOCK = re.compile(
+    r'^```(sh|sql)(?: title="([^"\n]+)")?\n(.*?)^```\n(\n```text\n.*?^```\n)?', re.MULTILINE | re.DOTALL
+)
+"""Block of a page: language, name of the file that it is, text, and the block of what it prints."""
+
 COMMAND = "$ duckdb -readonly build/census.duckdb"
 
 
@@ -74,26 +95,66 @@ def filled(text: str, mark: str, output: str) -> str:
 
 
 def page(text: str, export: Path) -> str:
-    """Give the README with both outputs as they are now.
+    """Give the page of the demo with both outputs as they are now.
 
     Parameters
     ----------
     text : str
-        The README.
+        The page.
     export : Path
         A new file for the release of the demo.
 
     Returns
     -------
     str
-        The new README.
+        The new page.
     """
     text = filled(text, "demo", demo(export))
     return filled(text, "audit", stock_audit(export))
 
 
+def followed(text: str, folder: Path) -> str:
+    """Give a page after its blocks, as they are now: files are written, commands are run and print.
+
+    Parameters
+    ----------
+    text : str
+        The page.
+    folder : Path
+        An empty folder, in which the commands run.
+
+    Returns
+    -------
+    str
+        The new page.
+    """
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "COLUMNS": "110"}
+
+    def block(found: re.Match[str]) -> str:
+        language, name, script, printed = found.groups()
+        if name:
+            (folder / name).write_text(script, encoding="utf-8")
+        if name or language != "sh":
+            return found[0]
+        done = subprocess.run(
+            ["sh", "-e", "-c", script], cwd=folder, env=environment, check=True, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        lines = [
+            line.rstrip() for line in done.stdout.splitlines() if not line.startswith("compiling kernels")
+        ]
+        output = "".join(f"{line}\n" for line in lines)
+        return found[0].removesuffix(printed or "") + (f"\n```text\n{output}```\n" if output else "")
+
+    return BLOCK.sub(block, text)
+
+
 if __name__ == "__main__":
-    readme = ROOT / "README.md"
     with tempfile.TemporaryDirectory() as folder:
-        written = page(readme.read_text(encoding="utf-8"), Path(folder) / "census.duckdb")
-    readme.write_text(written, encoding="utf-8")
+        DEMO.write_text(
+            page(DEMO.read_text(encoding="utf-8"), Path(folder) / "census.duckdb"), encoding="utf-8"
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        for each in FOLLOWED:
+            each.write_text(followed(each.read_text(encoding="utf-8"), Path(folder)), encoding="utf-8")

@@ -35,7 +35,7 @@ from duckanon.policy.names import fold
 from duckanon.policy.policy import AuditPolicy, Policy
 from duckanon.release import metadata
 from duckanon.release.views import create
-from duckanon.statements.names import parse_name
+from duckanon.statements.tokens import parse_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -83,18 +83,23 @@ class _Told:
 
 
 _SILENT = Step()
+_log: ContextVar[TextIO | None] = ContextVar("duckanon_step_log", default=None)
 _display: ContextVar[Display | None] = ContextVar("duckanon_progress", default=None)
 
 
 @contextlib.contextmanager
-def shown(stream: TextIO) -> Iterator[None]:
-    """Show the steps of this thread on a terminal during a block, and remove them at its end."""
+def shown(stream: TextIO, *, log: bool = False) -> Iterator[None]:
+    """Show the steps of this thread on a terminal during a block; with `log`, write their seconds instead."""
     # A stream that is no terminal, or cannot move its cursor, gets one plain line if compiling takes some
     # seconds.
-    display = _display_on(stream)
+    display = None if log else _display_on(stream)
     if display is None:
-        with watched(_Told(stream)):
-            yield
+        writes = _log.set(stream if log else None)
+        try:
+            with watched(_Told(stream)):
+                yield
+        finally:
+            _log.reset(writes)
         return
     before = _display.set(display)
     try:
@@ -128,7 +133,11 @@ def step(name: str, total: int | None = None, unit: str = "") -> Iterator[Step]:
     # microsecond.
     display = _display.get()
     if display is None:
+        log = _log.get()
+        begun = 0.0 if log is None else time.monotonic()
         yield _SILENT
+        if log is not None:
+            log.write(f"{name}: {time.monotonic() - begun:.2f} s\n")
         return
     line = display.open(name, total, unit)
     try:

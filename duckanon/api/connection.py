@@ -12,12 +12,11 @@ from duckdb import DuckDBPyConnection, DuckDBPyRelation, ExpectedResultType
 
 from duckanon.api.execute import Outcome, run_statement
 from duckanon.api.sql_functions import add_called
-from duckanon.database import engine, variables
+from duckanon.database import engine
 from duckanon.database.interrupts import interruptible, watching
 from duckanon.errors import SOURCE_QUERY, DuckanonError, Place, StatementError, tell
 from duckanon.release.audit import UNRECORDED
-from duckanon.statements import misspelt
-from duckanon.statements.parse import parse
+from duckanon.statements.parse import parse, wrong_argument
 from duckanon.statements.tokens import Piece, place_of, split, tokenize
 
 if TYPE_CHECKING:
@@ -273,7 +272,7 @@ def _arguments_named(piece: Piece) -> Iterator[None]:
     try:
         yield
     except duckdb.BinderException as refused:
-        wrong = misspelt.wrong_argument(piece) if "does not support the supplied" in str(refused) else None
+        wrong = wrong_argument(piece) if "does not support the supplied" in str(refused) else None
         if wrong is None:
             raise
         raise wrong from refused
@@ -359,7 +358,7 @@ def locate(failure: Exception, script: Script, piece: Piece, statement: Statemen
         failure.places = tuple(places)
     elif isinstance(failure, duckdb.Error):
         first, cut, rest = _renumbered(str(failure), script, piece, start).partition("\n")
-        failure.args = (first + variables.hint(failure) + cut + rest,)
+        failure.args = (first + engine.variable_hint(failure) + cut + rest,)
 
 
 def _bare(piece: Piece) -> Piece:

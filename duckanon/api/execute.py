@@ -21,7 +21,7 @@ from duckanon.release.export import export
 from duckanon.release.frontier import frontier
 from duckanon.release.source import Source
 from duckanon.statements import grammar
-from duckanon.statements.options import options_to_export, options_to_policy, options_to_refresh
+from duckanon.statements.options import EXPORT_OPTIONS, REFRESH_OPTIONS, checked, options_to_policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -138,8 +138,13 @@ def _explain(con: duckdb.DuckDBPyConnection, statement: grammar.Explain, _effect
 
 
 def _refresh(con: duckdb.DuckDBPyConnection, statement: grammar.Refresh, effect: bool) -> Outcome:
-    asked = options_to_refresh(statement.options)
-    made = views.refresh(con, resolve(con, statement.name), effect=effect, **asked)
+    asked = checked(statement.options, REFRESH_OPTIONS)
+    return refreshed(con, resolve(con, statement.name), effect=effect, **asked)
+
+
+def refreshed(con: duckdb.DuckDBPyConnection, target: Target, *, effect: bool, **options: Any) -> Outcome:
+    """Outcome of REFRESH, with the checked options of the statement by name."""
+    made = views.refresh(con, target, effect=effect, **options)
     return _reported(f"refreshed {made.name}{_waiting(made)}", made.report, made.effect)
 
 
@@ -163,14 +168,13 @@ def _audit(con: duckdb.DuckDBPyConnection, statement: grammar.Audit, _effect: bo
 
 
 def _show(con: duckdb.DuckDBPyConnection, _statement: grammar.ShowViews, _effect: bool) -> Outcome:
-    views.tidy(con)
-    return Outcome("anonymized views", _shown(con))
+    return Outcome("anonymized views", anonymized_views(con))
 
 
 def _export(con: duckdb.DuckDBPyConnection, statement: grammar.Export, _effect: bool) -> Outcome:
     target = resolve(con, statement.name)
     with metadata.undisturbed(con, target.catalog):
-        report = export(con, target, statement.path, **options_to_export(statement.options))
+        report = export(con, target, statement.path, **checked(statement.options, EXPORT_OPTIONS))
     return _reported(f"exported {target} to {statement.path}", report)
 
 
@@ -188,7 +192,9 @@ def _drop(con: duckdb.DuckDBPyConnection, statement: grammar.Drop, _effect: bool
     return Outcome(f"nothing to drop: {target} does not exist", None)
 
 
-def _shown(con: duckdb.DuckDBPyConnection) -> pa.Table:
+def anonymized_views(con: duckdb.DuckDBPyConnection) -> pa.Table:
+    """Rows of SHOW ANONYMIZED VIEWS."""
+    views.tidy(con)
     columns = pa.schema([*SHOWN_COLUMNS, *SINCE_COLUMNS])
     catalogs = metadata.with_releases(con)
     if not catalogs:

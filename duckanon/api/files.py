@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from duckanon.database import engine, own_copy, templates
 from duckanon.database.csv_files import AS_FOUND, Csv, Reading, read_csv
 from duckanon.database.paths import DATABASES, check_readable, check_unpacked, split
-from duckanon.database.relations import Target, databases, relation_of
+from duckanon.database.relations import Target, columns_of, databases, relation_of
 from duckanon.errors import PolicyError, SourceError
 from duckanon.policy.names import fold, listed, suggestion, twice
 from duckanon.release import foreign
 from duckanon.release.metadata import SCHEMA
 from duckanon.release.verify.record import read_releases
-from duckanon.statements.names import parse_name
+from duckanon.statements.tokens import parse_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -90,6 +90,37 @@ def parts(con: duckdb.DuckDBPyConnection, name: str) -> list[str] | None:
         return None
     schema, found, _ = _located(con, _attached(con, path), f"database {str(path)!r}", table)
     return [found] if schema == "main" else [schema, found]
+
+
+def tables(con: duckdb.DuckDBPyConnection, name: str) -> list[str]:
+    """Names, as on the command line, of all tables and views of the database in ``file.duckdb:``."""
+    path, table = split(name)
+    if table is None:
+        return []
+    check_readable(path)
+    found = _tables(con, _attached(con, path), "completion")
+    return [
+        f"{path}:{one if schema == 'main' else f'{schema}.{one}'}"
+        for schema, one, _ in found
+        if schema != SCHEMA
+    ]
+
+
+def columns(con: duckdb.DuckDBPyConnection, name: str) -> list[str]:
+    """Columns of a file, or of a table of stored rows, without reading the rows."""
+    path, table = split(name)
+    check_readable(path)
+    if table is None:
+        form = "parquet" if path.suffix.lower() == ".parquet" else "csv"
+        relation = templates.render(
+            "relation.sql.j2:file", name=path, form=form, headless=False, texts=True
+        ).strip()
+    else:
+        stage = f"database {str(path)!r}"
+        catalog = _attached(con, path)
+        schema, found, _ = _located(con, catalog, stage, table)
+        relation = relation_of(foreign.stored(con, Target(catalog, schema, found), stage))
+    return [column for column, _ in columns_of(con, relation, "completion")]
 
 
 def beside(name: str, ending: str) -> str:

@@ -21,7 +21,7 @@ from duckanon.policy.policy import Policy
 from duckanon.policy.reported import check_of_rows
 from duckanon.release import unpublished
 from duckanon.release.views import create
-from duckanon.statements.names import parse_name
+from duckanon.statements.tokens import parse_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -19,19 +19,17 @@ from duckdb.func import ARROW
 
 from duckanon.audits.headers import audit_names
 from duckanon.database import engine, templates
-from duckanon.database.fingerprint import row_digests
+from duckanon.database.fingerprint import row_digests, tells_all
 from duckanon.database.interrupts import interruptible
 from duckanon.database.relations import columns_of, named
-from duckanon.database.sorted_rows import tells_all
 from duckanon.errors import DuckanonError, PolicyError, SourceError
-from duckanon.hierarchies import macros as hierarchies
+from duckanon.hierarchies import build as hierarchies
 from duckanon.kernels.closeness.emd import emd_ordered
 from duckanon.literature.partitions import partition
 from duckanon.policy.names import fold
 from duckanon.policy.policy import Policy, hierarchy_names
 from duckanon.release import unpublished
-from duckanon.statements.names import parse_name
-from duckanon.statements.tokens import tokenize, unquoted
+from duckanon.statements.tokens import parse_name, tokenize, unquoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -77,7 +75,8 @@ def _called(statement: str) -> set[str]:
 def _any_name() -> re.Pattern[str]:
     """Pattern of the names of our functions, read from the files, since rendering the macros is slower."""
     return re.compile(
-        "|".join((*SCALARS, *TABLE_FUNCTIONS, "audit", *audit_names(), *hierarchies.names())), re.IGNORECASE
+        "|".join((*SCALARS, *TABLE_FUNCTIONS, "audit", *audit_names(), *hierarchies.macro_names())),
+        re.IGNORECASE,
     )
 
 
@@ -121,17 +120,15 @@ def _create_scalar(con: duckdb.DuckDBPyConnection, name: str) -> None:
 
 
 def _add_macros(con: duckdb.DuckDBPyConnection, names: Collection[str]) -> None:
-    for name in hierarchies.names():
+    for name in hierarchies.macro_names():
         if name in names:
-            engine.run(con, hierarchies.statement(name), "register")
-    if set(names) <= {*hierarchies.names(), *SCALARS, *TABLE_FUNCTIONS}:
+            engine.run(con, hierarchies.macro_statement(name), "register")
+    if set(names) <= {*hierarchies.macro_names(), *SCALARS, *TABLE_FUNCTIONS}:
         return
     # Loading sqlglot, which writes these macros, takes a quarter of the start of a command.
     from duckanon.audits import macros as auditsql
 
-    for (name, _), statement in zip(
-        auditsql.macro_names(), auditsql.macro_statements(temporary=True), strict=True
-    ):
+    for name, statement in zip(auditsql.bindings(), auditsql.macro_statements(temporary=True), strict=True):
         if name in names:
             engine.run(con, statement, "register")
 
@@ -209,8 +206,8 @@ def _slot_name(serial: int, number: int) -> str:
 def _macros() -> list[tuple[str, bool]]:
     from duckanon.audits import macros as auditsql
 
-    own = (*TABLE_FUNCTIONS, *hierarchies.names())
-    return [*((name, True) for name in own), *auditsql.macro_names()]
+    own = (*TABLE_FUNCTIONS, *hierarchies.macro_names())
+    return [(name, True) for name in (*own, *auditsql.bindings())]
 
 
 LEFT_OUT = "(left out)"

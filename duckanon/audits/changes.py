@@ -6,22 +6,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from duckanon.audits.legible import legible
 from duckanon.audits.report import COLUMNS, shown
 from duckanon.errors import SourceError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 FACTS = ("name", "policy", "policy_hash", "fingerprint")
 """Facts about a report beside its measures; compared if both reports state them."""
 
 RELATIVE_TOLERANCE, ABSOLUTE_TOLERANCE = 1e-9, 1e-12
 """Values nearer than this are equal, because the last bits of an entropy depend on the number of threads."""
-
-_COMPARED = COLUMNS[2:]
 
 
 @dataclass(frozen=True)
@@ -104,7 +99,11 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Changes:
     ]
     for key, row in new.items():
         if key in old:
-            cells.extend(_differences(old[key], row))
+            cells += [
+                Change(row["measure"], row.get("attribute"), column, old[key].get(column), row.get(column))
+                for column in COLUMNS[2:]
+                if not same_value(old[key].get(column), row.get(column))
+            ]
     return Changes(
         cells=tuple(cells),
         appeared=tuple(dict(row) for key, row in new.items() if key not in old),
@@ -153,13 +152,6 @@ def _violations(report: Mapping[str, Any]) -> dict[tuple[object, ...], dict[str,
 def _fact(report: Mapping[str, Any], name: str) -> Any:
     inner = report.get("evidence")
     return report.get(name, inner.get(name) if isinstance(inner, Mapping) else None)
-
-
-def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
-    for column in _COMPARED:
-        before, after = old.get(column), new.get(column)
-        if not same_value(before, after):
-            yield Change(new["measure"], new.get("attribute"), column, before, after)
 
 
 def _number(value: object) -> float | None:

@@ -1,12 +1,17 @@
-"""Question, inputs and outputs of each audit, from the header of its file in ``sql/audit``."""
+"""Headers of the files in ``sql/audit``: question, inputs, outputs, and the tables of ``sql/README.md``."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import NamedTuple
+from fnmatch import fnmatch
+from typing import TYPE_CHECKING, NamedTuple
 
 from duckanon.database import templates
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
 
 MEMBERS = "class_member(class, value)"
 """Input of an audit that reads only the classes."""
@@ -101,3 +106,71 @@ def rows_of(measure: str) -> SharedRows | None:
     relation, audit = source.groups()
     _, query = split(templates.read(f"audit/{name}.sql"))
     return SharedRows(relation, audit, tuple(dict.fromkeys(re.findall(rf"\b{relation}\.(\w+)", query))))
+
+
+_HEAD = re.compile(r"MACRO (\w+)(\(.*\)) AS TABLE")
+_SECOND_TABLE = re.compile(r"\b(?:population|original|old)\b")
+
+
+def listed(page: str, statements: Iterable[str], columns: Mapping[str, Sequence[str]]) -> str:
+    """Page with up-to-date tables: a line for each macro, and for each audit without a macro.
+
+    `statements` make the macros in their order; `columns` are the columns of macros without a template.
+    """
+    signatures = dict(re.findall(_HEAD, statement)[0] for statement in statements)
+    # Macros that combine several audits come first.
+    names = sorted(signatures, key=set(audit_names()).__contains__)
+    alone: list[tuple[str, ...]] = []
+    beside: list[tuple[str, ...]] = []
+    for name in names:
+        line = _macro(name, signatures[name], columns.get(name, ()))
+        (beside if _SECOND_TABLE.search(signatures[name]) else alone).append(line)
+    head = ("macro", "answers", "rows and columns", "passes if", "file")
+    page = _replaced(page, "audits of a table", head, alone)
+    page = _replaced(page, "audits beside another table", head, beside)
+    parts = [header(name) for name in audit_names() if name not in signatures]
+    return _replaced(
+        page,
+        "parts of audits",
+        ("file", "answers", "reads"),
+        [(_link(part.audit), part.question, part.reads) for part in parts],
+    )
+
+
+def _macro(name: str, signature: str, columns: Sequence[str]) -> tuple[str, ...]:
+    """Cells of a macro, from its own header, or from the header of its audit if it has no template."""
+    call = f"`{name}{signature}`"
+    if columns:
+        said = header(name)
+        passes = "" if said.violation.startswith("none") else f"not: {said.violation}"
+        return call, said.question, f"`{', '.join(columns)}`", passes, _files(name)
+    said_here = entries(templates.read(f"macro/{name}.sql.j2"))
+    return call, said_here["question"], said_here["returns"], said_here.get("passes", ""), _files(name)
+
+
+def _files(macro: str) -> str:
+    """Links to the audit of a macro and to its verdicts, or to the template that combines several audits."""
+    if macro not in audit_names():
+        return f"[{macro}](macro/{macro}.sql.j2)"
+    judging = [verdict_name(measure) for measure in verdicts() if _judges(measure, macro)]
+    return ", ".join(_link(name) for name in (macro, *judging))
+
+
+def _judges(measure: str, audit: str) -> bool:
+    rows = rows_of(measure)
+    return measure == audit or (rows is not None and fnmatch(audit, rows.audit))
+
+
+def _link(audit: str) -> str:
+    return f"[{audit}](audit/{audit}.sql)"
+
+
+def _replaced(page: str, name: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Page with a new table between the two marks of a name."""
+    begin, end = f"<!-- {name}: written by make install-sql -->\n", f"<!-- end of {name} -->\n"
+    if begin not in page or end not in page:
+        raise ValueError(f"sql/README.md has no table between {begin.strip()} and {end.strip()}")
+    lines = [[f" {cell.replace('|', '&#124;')} " if cell else " " for cell in row] for row in (head, *rows)]
+    lines.insert(1, ["---"] * len(head))
+    table = "".join(f"|{'|'.join(line)}|\n" for line in lines)
+    return page[: page.index(begin) + len(begin)] + table + page[page.index(end) :]

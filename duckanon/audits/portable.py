@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Literal, get_args
 import sqlglot
 from sqlglot import ErrorLevel, exp
 
-from duckanon.audits.headers import audit_file, audit_names, split
+from duckanon.audits.headers import audit_file, audit_names, rows_of, split
 from duckanon.database import templates
 from duckanon.errors import PolicyError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+
+    from duckanon.audits.run import AuditColumn
+
 
 __all__ = ["DIFFERENCES", "ENGINES", "Engine", "audit_names", "audit_sql"]
 
@@ -128,3 +131,44 @@ _REWRITES: Mapping[Engine, tuple[Callable[[exp.Expr], exp.Expr], ...]] = {
     "postgres": (_wide_integer, _json_for_map, _series),
     "spark": (_wide_integer, _wide_place),
 }
+
+
+_OF_THE_TABLE = ("domain", "total")
+"""CTEs of the texts of t-closeness that count values in the whole table."""
+
+
+def part_sql(
+    relation: str,
+    quasi_identifiers: Sequence[str],
+    columns: Sequence[AuditColumn],
+    domains: Sequence[str],
+    *,
+    k: int | None,
+) -> str:
+    """Statement in DuckDB's SQL for the rows of a report on the classes in `relation` (SQL text after FROM).
+
+    No distance may be hierarchical, and no text may have a collation. `domains` names a relation (value,
+    records) of the whole table for each column; empty if `relation` is the whole table. No rows are an error.
+    """
+    closeness = [
+        _against(domain, column.distance) for domain, column in zip(domains, columns, strict=bool(domains))
+    ]
+    return templates.render(
+        "audit_bind/report.sql.j2",
+        relation=relation, qi=list(quasi_identifiers), attributes=list(columns), texts=(), k=k,
+        rows_of=rows_of, closeness_texts=closeness,
+    )  # fmt: skip
+
+
+def _against(domain: str, distance: str) -> str:
+    """Text of t-closeness with the whole table given by a relation (value, records)."""
+    # On Spark the text of ordered distances counts values first, so that the counts can be replaced.
+    _, text = split(templates.read(audit_file(f"t_closeness_{distance}", "spark")))
+    query = sqlglot.parse_one(text, read="duckdb")
+    assert isinstance(query, exp.Select)
+    for cte in query.ctes:
+        of_domain = any(table.name == "domain" for table in cte.this.find_all(exp.Table))
+        if cte.alias in _OF_THE_TABLE and not of_domain:
+            given = templates.render(f"audit_bind/{cte.alias}.sql.j2", domain=domain)
+            cte.set("this", sqlglot.parse_one(given, read="duckdb"))
+    return query.sql(dialect="duckdb", pretty=True)

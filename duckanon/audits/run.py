@@ -1,4 +1,4 @@
-"""Audit of any table, view or file by a given policy."""
+"""Audit of any table, view or file by a given policy, with warnings about columns without a threshold."""
 
 from __future__ import annotations
 
@@ -8,32 +8,34 @@ from collections import Counter
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from duckanon.audits.evidence import evidence_of
 from duckanon.audits.headers import rows_of
+from duckanon.audits.legible import legible
 from duckanon.audits.report import Measure, Report, Violation
-from duckanon.audits.unaudited import Roles, warnings_of
 from duckanon.database import engine, own_copy, templates
 from duckanon.database.csv_files import read_csv
 from duckanon.database.engine import temporary, transaction
 from duckanon.database.relations import columns_of, databases, lookup, named, resolve
+from duckanon.database.templates import ident
 from duckanon.errors import PolicyError, ReleaseError, SourceError
 from duckanon.hierarchies.tree import audit_tree
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
+from duckanon.policy.names import fold
 from duckanon.policy.policy import AuditPolicy, Policy
 from duckanon.statements.options import options_to_audit
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from decimal import Decimal
 
     import duckdb
 
     from duckanon.policy.bind import Attribute
-    from duckanon.statements.names import QualifiedName
     from duckanon.statements.options import Options
+    from duckanon.statements.tokens import QualifiedName
 
 
 def audit_relation(
@@ -255,7 +257,6 @@ class AuditColumn:
     l_kind: str = "distinct"  # or entropy, recursive
     c: Decimal | None = None
     tree: str | None = None  # relation (value, level, node) as SQL text, for hierarchical distance
-    few_values: bool = False  # whether to count values first (ordered distance); same rows
 
 
 def audit_columns(
@@ -368,3 +369,95 @@ def _violation(row: tuple[object, ...], quasi_identifiers: Sequence[str]) -> Vio
         class_size=int(str(size)),
         value=float(str(value)),
     )
+
+
+COLUMNS_LISTED = 20
+"""Columns that a warning names."""
+
+_PLAIN_NAME = re.compile(r"[^\s,;:()\"](?:[^,;:()\"]*[^\s,;:()\"])?")
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Roles of a policy for columns that an audit does not cover."""
+
+    insensitive: tuple[str, ...] | Literal["*"] = ()  # released unchanged
+    identifiers: tuple[str, ...] = ()  # dropped
+
+    def of(self, column: str) -> Role | None:
+        """Return the role of an unaudited column; None if the policy does not name it."""
+        if fold(column) in map(fold, self.identifiers):
+            return Role.IDENTIFIER
+        if self.insensitive == "*" or fold(column) in map(fold, self.insensitive):
+            return Role.INSENSITIVE
+        return None
+
+
+def unaudited(columns: Iterable[str], attributes: Sequence[Attribute]) -> list[str]:
+    """Columns that an audit does not cover, in the order of the table."""
+    looked_at = {fold(one.name) for one in attributes}
+    return [name for name in columns if fold(name) not in looked_at]
+
+
+def unique_records(
+    con: duckdb.DuckDBPyConnection,
+    relation: str,
+    columns: Sequence[str],
+    *,
+    texts: Collection[str],
+    stage: str,
+) -> tuple[int, int]:
+    """Number of records, and of records that are unique in some columns, by sql/audit/uniqueness.sql. O(n).
+
+    `texts` are the columns of text; errors name `stage`.
+    """
+    query = templates.render(
+        "audit_bind/uniqueness.sql.j2", relation=relation, columns=list(columns), texts=texts
+    )
+    records, alone = engine.rows(con, query, stage, error=SourceError)[0]
+    return int(records), int(alone)
+
+
+def warnings_of(
+    con: duckdb.DuckDBPyConnection,
+    relation: str,
+    columns: Sequence[tuple[str, str]],
+    attributes: Sequence[Attribute],
+    *,
+    roles: Roles,
+    stage: str,
+) -> tuple[str, ...]:
+    """Warnings about columns that the audit does not cover; none if it covers all columns.
+
+    `columns` are names and types of all columns of the relation.
+    """
+    left = unaudited([name for name, _ in columns], attributes)
+    if not left:
+        return ()
+    texts = {name for name, kind in columns if kind == "VARCHAR"}
+    records, alone = unique_records(con, relation, left, texts=texts, stage=stage)
+    warnings = [warning_of(left, len(columns), records, alone, roles)]
+    kept = set(map(fold, left))
+    dropped = [name for name in roles.identifiers if fold(name) in kept]
+    if dropped:
+        warnings.append(f"the policy drops {', '.join(dropped)}, and the audited table still has it")
+    return tuple(warnings)
+
+
+def _named(name: str) -> str:
+    """Return a name for a list: quoted as in SQL unless it is one plain word."""
+    text = legible(name)
+    return text if _PLAIN_NAME.fullmatch(text) else ident(text)
+
+
+def warning_of(left: Sequence[str], columns: int, records: int, alone: int, roles: Roles) -> str:
+    """One-line warning with the names of the unaudited columns; `alone` records are unique in them."""
+    named = [
+        f"{_named(name)} ({role.value})" if (role := roles.of(name)) else _named(name)
+        for name in left[:COLUMNS_LISTED]
+    ]
+    if len(left) > COLUMNS_LISTED:
+        named.append(f"and {len(left) - COLUMNS_LISTED:,} more")
+    is_, it = ("is", "it") if len(left) == 1 else ("are", "them together")
+    unique = f"{alone:,} of {records:,} records {'is' if alone == 1 else 'are'} unique on {it}"
+    return f"{len(left):,} of {columns:,} released columns {is_} not audited: {', '.join(named)}; {unique}"

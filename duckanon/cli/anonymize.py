@@ -12,6 +12,7 @@ from duckanon.api import files
 from duckanon.api.execute import Outcome
 from duckanon.audits.html.charts import required
 from duckanon.audits.html.report import html_report
+from duckanon.cli.completion import of_file
 from duckanon.cli.documents import deliver, show
 from duckanon.cli.flags import policy_of_flags
 from duckanon.cli.options import FILES, OF_POLICY, Option, command
@@ -56,7 +57,12 @@ if TYPE_CHECKING:
     ),
 )  # fmt: skip
 def anonymize(
-    source: Annotated[str, typer.Argument(metavar="IN", help="file.csv, file.parquet or file.duckdb:table")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="IN", help="file.csv, file.parquet or file.duckdb:table", autocompletion=of_file
+        ),
+    ],
     target: Annotated[str, typer.Argument(metavar="OUT", help="a new .csv, .parquet, or file.duckdb:table")],
     *,
     flags: dict[str, Any],
@@ -101,7 +107,8 @@ def anonymize(
             return PASSED
         name = Target("memory", "main", table or path.stem)
         # Interruptible separately: the view in memory is not yet the file that the user asked for.
-        made = interruptible(create)(con, query, release_policy, name, effect=effect, only=True)
+        proof = evidence is not None or path.suffix.lower() != ".csv"
+        made = interruptible(create)(con, query, release_policy, name, effect=effect, only=True, proof=proof)
         page = None
         if report is not None:
             released, before = relation_of(name), rows if release_policy.release == "table" else None

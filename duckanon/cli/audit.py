@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from duckanon.api import files
 from duckanon.audits import changes
-from duckanon.audits.formats import FORMATS, formatted
-from duckanon.audits.formats.words import titled
+from duckanon.audits.formats import FORMATS, formatted, titled
 from duckanon.audits.html.charts import required
 from duckanon.audits.html.report import html_report
 from duckanon.audits.legible import legible
-from duckanon.audits.run import audit_relation, kept_relation
-from duckanon.audits.unaudited import Roles
+from duckanon.audits.run import Roles, audit_relation, kept_relation
 from duckanon.cli.documents import check_output, deliver
 from duckanon.cli.flags import read_flags, read_text
 from duckanon.cli.options import DOCUMENT, OF_AUDIT, SHARED, Option, Table, command
-from duckanon.cli.output import PASSED, VIOLATION, complain, line
+from duckanon.cli.output import PASSED, VIOLATION, complain, line, note
 from duckanon.database import engine, templates
 from duckanon.database.csv_files import Reading
 from duckanon.database.paths import check_local
@@ -206,7 +204,7 @@ def _deliver(text: str, report: Report, changed: Changes | None, *, form: str, o
     deliver(text, output)
     if output is None:
         for words in aside:
-            complain(words)
+            note(words)
         return
     line(_verdict(report))
     if form == "text" and changed is not None:

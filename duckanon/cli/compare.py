@@ -12,11 +12,11 @@ from duckanon.cli.options import DOCUMENT, OF_POLICY, Option, Table, command
 from duckanon.cli.output import PASSED
 from duckanon.database.csv_files import Reading
 from duckanon.errors import SourceError
-from duckanon.evaluation.attack.columns import has_column
-from duckanon.evaluation.attack.definetti import Definetti, definetti_attack
-from duckanon.evaluation.attack.linkage import Linkage, Sides, attacked
-from duckanon.evaluation.attack.options import SAMPLE, Attack, Interval
-from duckanon.evaluation.workload.compare import compared, read_queries
+from duckanon.evaluation.columns import has_column
+from duckanon.evaluation.definetti import Definetti, definetti_attack
+from duckanon.evaluation.linkage import Linkage, attacked
+from duckanon.evaluation.prepare import SAMPLE, Attack, Interval, Sides
+from duckanon.evaluation.workload import compared, read_queries
 from duckanon.policy.policy import hierarchy_names
 from duckanon.release.tables import SECOND_ENDING
 

@@ -32,7 +32,7 @@ def show(outcome: Outcome | duckdb.DuckDBPyRelation | None, form: str = "text") 
     if outcome is None:
         return
     if form == "json":
-        line(json.dumps(_document(outcome), allow_nan=False, ensure_ascii=False))
+        line(json.dumps(_document(outcome), allow_nan=False))
         return
     if not isinstance(outcome, Outcome):
         line(str(outcome).rstrip())
@@ -52,7 +52,7 @@ def show(outcome: Outcome | duckdb.DuckDBPyRelation | None, form: str = "text") 
 def show_rows(names: Sequence[str], rows: Iterable[Sequence[object]], form: str) -> None:
     """Print rows as a table, or as an array of JSON."""
     if form == "json":
-        line(json.dumps(_rows(names, rows), indent=2, allow_nan=False, ensure_ascii=False))
+        line(json.dumps(_rows(names, rows), indent=2, allow_nan=False))
     else:
         line("\n".join(text_table(names, list(rows))))
 

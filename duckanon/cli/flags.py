@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import re
 import sys
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duckanon.database.engine import first_line
@@ -19,12 +20,13 @@ from duckanon.policy.names import fold
 from duckanon.policy.policy import Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
 LISTS = ("quasi_identifiers", "sensitive", "identifiers", "insensitive", "subject")
 NUMBERS = ("t", "l", "c", "p_percent", "digits", "weights", "suppression_limit")
 
+_QUOTE, _DOUBLE = "'", '"'
 _QUOTED = r'"(?:[^"]|"")*"'
 _VALUE = rf'(?P<value>{_QUOTED}|[^,"\s][^,]*?|)\s*(?:,|\Z)'
 _NAME = re.compile(rf"\s*{_VALUE}")
@@ -81,6 +83,81 @@ def flag(name: str) -> str:
     return f"-{name}" if name in {"k", "t", "l"} else "--" + name.replace("_", "-")
 
 
+def in_words(text: str, flags: Collection[str], keys: Collection[str] = ()) -> str:
+    """Message in the words of the command line: SQL of `flags` becomes flags, SQL of `keys` becomes TOML.
+
+    >>> in_words("recode of 'a,b' is 'range': add hierarchies = {zip: 'z.csv'}", ["recode", "hierarchies"])
+    "--recode of 'a,b' is 'range': add --hierarchies zip=z.csv"
+    >>> in_words("t = 2: use a number; column 'k' is in sensitive", ["t", "k", "sensitive"])
+    "-t 2: use a number; column 'k' is in --sensitive"
+    """
+
+    def written(found: re.Match[str]) -> str:
+        name = found["option"] or found["bare"]
+        if name in flags:
+            column = f"{quoted(found['column'])}=" if found["of"] else ""
+            return flag(name) if found["bare"] else f"{flag(name)} {column}{_as_flag(found)}"
+        if name in keys and found["option"] and not found["of"]:
+            return f"{name} = {_as_toml(found)}"
+        return found[0]
+
+    return _sql_words((*flags, *keys)).sub(written, text)
+
+
+_ROLE_WORDS = "quasi_identifiers|sensitive|identifiers|insensitive|subject"
+
+
+@cache
+def _sql_words(names: tuple[str, ...]) -> re.Pattern[str]:
+    """Pattern of options in a message: before their value, or where a word can only be an option."""
+    known = "|".join(sorted(names, key=len, reverse=True)) or "(?!)"
+    letters = "|".join(name for name in names if len(name) == 1) or "(?!)"
+    joined = "|".join(name for name in names if "_" in name) or "(?!)"
+    value = r"\((?P<list>[^()]*)\)|\{(?P<map>[^{}]*)\}|(?P<word>'[^']*'|[^\s,:;()]*[^\s.,:;()])"
+    alone = (
+        rf"(?:(?<=\bin )|(?<=\bto ))(?:{_ROLE_WORDS})(?!\w)",
+        rf"(?:(?<=\bneeds )|(?<=\buse )|(?<=\bno ))(?:{letters})(?![\w ] ?[=<>])\b",
+        rf"(?<=\bleave )(?:{known})(?= out)",
+        rf"\A(?:{known})(?= (?:names|takes|does|belongs|is (?:empty|out|for)|of '))",
+        rf"(?<![\w.-])(?:{joined})(?!\w)",
+    )
+    return re.compile(
+        rf"(?<!\w)(?:'[^']*'|\"[^\"]*\")"
+        rf"|(?<![\w.-])(?<!\d )(?P<option>{known})(?P<of> of '(?P<column>[^']*)')? = (?:{value})"
+        rf"|(?P<bare>{'|'.join(alone)})"
+    )
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    """Columns and values of a map of SQL in a message."""
+    return re.findall(r"\s*([^:]+?)\s*:\s*('[^']*'|[^,]+?)\s*(?:,|\Z)", text)
+
+
+def _as_flag(found: re.Match[str]) -> str:
+    """Value of an option in a message, as a flag has it."""
+    if found["list"] is not None:
+        return ",".join(quoted(name.strip()) for name in found["list"].split(","))
+    if found["map"] is not None:
+        return ",".join(f"{quoted(name)}={quoted(one.strip(_QUOTE))}" for name, one in _pairs(found["map"]))
+    return "'*'" if found["word"] == "*" else str(found["word"]).strip(_QUOTE)
+
+
+def _as_toml(found: re.Match[str]) -> str:
+    """Value of an option in a message, as a policy file has it."""
+    if found["list"] is not None:
+        names = found["list"].split(",")
+        return "[" + ", ".join(name if name == "..." else f'"{name.strip()}"' for name in names) + "]"
+    if found["map"] is not None:
+        pairs = _pairs(found["map"])
+        return "{" + ", ".join(f"{name} = {one.replace(_QUOTE, _DOUBLE)}" for name, one in pairs) + "}"
+    return '"*"' if found["word"] == "*" else str(found["word"]).replace(_QUOTE, _DOUBLE)
+
+
+def quoted(name: str) -> str:
+    """Name or value as a flag has it, in double quotes if it has a comma, an equals sign or a quote."""
+    return '"' + name.replace('"', '""') + '"' if re.search(r'[,="]', name) else name
+
+
 def read_text(file: Path, what: str, *, error: type[DuckanonError] = DuckanonError) -> str:
     """Text of a UTF-8 file, or of standard input for ``-``; an error names `what` the file should hold."""
     # A byte order mark and any form of line end are accepted.
@@ -94,7 +171,8 @@ def read_text(file: Path, what: str, *, error: type[DuckanonError] = DuckanonErr
         return io.StringIO(data.decode("utf-8-sig"), newline=None).read()
     except (OSError, UnicodeDecodeError) as unread:
         name = "from the standard input" if str(file) == "-" else repr(str(file))
-        raise error(f"cannot read the {what} {name}: {first_line(unread)}") from unread
+        why = unread.strerror if isinstance(unread, OSError) else first_line(unread)
+        raise error(f"cannot read the {what} {name}: {why}") from unread
 
 
 def _read(name: str, value: Any) -> Any:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 import duckanon
-from duckanon.cli.output import ERROR, PASSED, VIOLATION, complain, line, tell
-from duckanon.cli.parsing import Group, every_command
+from duckanon.cli.output import ERROR, PASSED, VIOLATION, complain, line, tell, warn
+from duckanon.cli.parsing import BASH, Group, every_command, join_words
 from duckanon.errors import AuditFailure, DuckanonError, DuckanonWarning
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None:
         _start_quickly()
+    if os.environ.get(BASH[0]) == BASH[1]:
+        join_words(os.environ)
     warnings.showwarning = _warn
     warnings.simplefilter("always", DuckanonWarning)
     try:
@@ -116,11 +118,13 @@ def _unexpected(failure: Exception) -> DuckanonError:
 
 
 def _start_quickly() -> None:
-    """Shorten the start of a process of ours by a fifth."""
+    """Shorten the start of a process of ours by a quarter."""
     # The search for cycles after every 700 new objects finds none.
     gc.set_threshold(50_000, 50, 100)
     # numpy starts one thread a core for matrix products, which duckanon does not compute.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Where scipy is installed, numba loads it for matrix products, which no kernel computes.
+    sys.modules.setdefault("scipy", None)  # type: ignore[arg-type]  # None means: not installed
 
 
 def _warn(
@@ -132,4 +136,4 @@ def _warn(
     line: str | None = None,
 ) -> None:
     del category, filename, lineno, file, line
-    tell("warning", str(message))
+    warn(str(message))

@@ -8,17 +8,20 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, get_args
 
 import typer
 
 from duckanon import progress
+from duckanon.cli.completion import of_file, of_option
 from duckanon.cli.documents import known_form
-from duckanon.cli.flags import flag
+from duckanon.cli.flags import flag, in_words
+from duckanon.cli.output import Voice, speaking
 from duckanon.database.csv_files import Reading
 from duckanon.database.interrupts import within
+from duckanon.errors import DuckanonError
 from duckanon.policy.checks import (
     Distance,
     Effort,
@@ -67,7 +70,13 @@ class Option(NamedTuple):
         """Parameter of a function by which typer reads the option."""
         kind: Any = list[str] if self.kind is list else self.kind
         flags = self.flags or (flag(name),)
-        shown = typer.Option(*flags, metavar=self.form, help=self.help, show_default=False)
+        shown = typer.Option(
+            *flags,
+            metavar=self.form,
+            help=self.help,
+            show_default=False,
+            autocompletion=of_option(self.choices, self.form),
+        )
         if self.kind is not bool and self.value is None:
             kind = kind | None
         return inspect.Parameter(
@@ -190,6 +199,8 @@ SHARED = {
     "timeout": Option(
         "stop after so many, with exit code 2; not on Windows", (), "none", "--timeout 600", "SECONDS", float
     ),
+    "quiet": Option("print errors alone; the exit code says the rest", kind=bool, flags=("--quiet", "-q")),
+    "verbose": Option("show the seconds of every step on stderr", kind=bool, flags=("--verbose", "-v")),
     "dry_run": Option("show the plan, write nothing", kind=bool),
     "csv_formulas": Option(
         "texts that a spreadsheet takes for formulas", get_args(Formulas), "keep, with a warning"
@@ -197,7 +208,9 @@ SHARED = {
 }  # fmt: skip
 """Options that reach a command as arguments of their name; dateformat and null together as `reading`."""
 
-Table = Annotated[str, typer.Argument(help="file.csv, file.parquet or file.duckdb:table")]
+Table = Annotated[
+    str, typer.Argument(help="file.csv, file.parquet or file.duckdb:table", autocompletion=of_file)
+]
 
 FILES = ("dateformat", "null", "trust", "timeout")
 """Options of a command that reads files."""
@@ -217,15 +230,26 @@ def command(*shared: str, examples: tuple[str, str], **own: Option) -> Callable[
     a policy together as `flags`, and with --dateformat and --null together as `reading`.
     """
     known = {**OF_POLICY, **SHARED, **own}
-    options = {name: known[name] for name in dict.fromkeys((*shared, *own))}
+    options = {name: known[name] for name in dict.fromkeys((*shared, *own, "quiet", "verbose"))}
 
     def with_options(function: Running) -> Running:
         @functools.wraps(function)
         def called(*places: object, **given: Any) -> int:
             values = {**{name: _unset(option) for name, option in options.items()}, **given}
-            timeout = values.pop("timeout", None)
-            with within(timeout), progress.shown(sys.stderr):
-                return function(*places, **_arguments(values, options))
+            timeout, quiet, verbose = (values.pop(name, None) for name in ("timeout", "quiet", "verbose"))
+            flags, keys = _worded(values)
+            words = functools.partial(in_words, flags=flags, keys=keys)
+            with (
+                within(timeout), speaking(Voice(bool(quiet), words)),
+                progress.shown(sys.stderr, log=bool(verbose)),
+            ):  # fmt: skip
+                try:
+                    return function(*places, **_arguments(values, options))
+                except DuckanonError as failure:
+                    # What the engine refused is named by the engine.
+                    if failure.sql is None and failure.args:
+                        failure.args = (words(str(failure.args[0])), *failure.args[1:])
+                    raise
 
         parameters = inspect.signature(function, eval_str=True).parameters.values()
         places = [one for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
@@ -236,6 +260,15 @@ def command(*shared: str, examples: tuple[str, str], **own: Option) -> Callable[
         return called
 
     return with_options
+
+
+def _worded(values: Mapping[str, Any]) -> tuple[Sequence[str], Sequence[str]]:
+    """Options that messages name as flags, and options that they name as keys of the policy file."""
+    named = values.keys() - {"form"}
+    if values.get("policy") is None:
+        return sorted(named), ()
+    given = sorted(name for name in named if name not in OF_POLICY or values[name] is not None)
+    return given, sorted(OF_POLICY.keys() - set(given))
 
 
 def _arguments(values: dict[str, Any], options: Mapping[str, Option]) -> dict[str, Any]:

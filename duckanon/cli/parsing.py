@@ -19,7 +19,17 @@ from duckanon.cli.output import ERROR, complain
 from duckanon.errors import DuckanonError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, MutableMapping, Sequence
+
+
+BASH = ("_DUCKANON_COMPLETE", "complete_bash")
+"""Variable, and its value, by which bash asks for completion."""
+
+UNCOMPLETED_PART = "_DUCKANON_BEFORE"
+"""Variable with the part of a word that bash does not complete: what stands before the last : or =."""
+
+_NUMBERS = {"valid integer": "a whole number", "valid number": "a number"}
+"""What an option takes, by the words of typer for it."""
 
 
 class _Strict:
@@ -31,6 +41,12 @@ class _Strict:
             _check(self, ctx, args)
         try:
             read: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
+        except typer.BadParameter as wrong:
+            name = None if wrong.param is None else wrong.param.opts[0]
+            form = next((words for known, words in _NUMBERS.items() if known in wrong.message), None)
+            if name is None or form is None:
+                raise
+            raise DuckanonError(f"{name} takes {form}, as in {name} 5") from wrong
         except typer.Exit as left:
             # Exit code 1 means a violation, and an unknown shell is an error.
             raise typer.Exit(ERROR if left.exit_code else 0) from left
@@ -86,36 +102,44 @@ def _option_names(ctx: Any) -> Iterable[str]:
 
 
 COMMANDS = {
-    "run": ("sql", "Run a script; stop at the first error or failed audit."),
-    "sql": ("sql", "Run statements and print their rows."),
+    "run": ("sql.run", "Run a script; stop at the first error or failed audit."),
+    "sql": ("sql.sql", "Run statements and print their rows."),
+    "list": ("sql.list_releases", "List the anonymized views of a database."),
+    "refresh": (
+        "sql.refresh",
+        "Release the present source of an anonymized view, under the policy of the view.",
+    ),
     "stream": (
-        "stream",
+        "stream.stream",
         "Anonymize a stream: classes of k leave as soon as a tuple has waited for its delay.",
     ),
-    "demo": ("demo", "Release 299,285 real persons, with k alone and with t-closeness, and audit both."),
-    "anonymize": ("anonymize", "Release a file or table as a new file."),
-    "audit": ("audit", "Audit any table or file; exit code 1 when it violates a threshold."),
-    "verify": ("verify", "Run every recorded audit again; exit code 1 when anything differs or is violated."),
+    "demo": ("demo.demo", "Release 299,285 real persons, with k alone and with t-closeness, and audit both."),
+    "anonymize": ("anonymize.anonymize", "Release a file or table as a new file."),
+    "audit": ("audit.audit", "Audit any table or file; exit code 1 when it violates a threshold."),
+    "verify": (
+        "verify.verify",
+        "Run every recorded audit again; exit code 1 when anything differs or is violated.",
+    ),
     "compare": (
-        "compare",
+        "compare.compare",
         "Run your aggregate queries on a table and its release, and report the error of each.",
     ),
     "compare-releases": (
-        "compare_releases",
+        "compare_releases.compare_releases",
         "Tell what two releases of the same data say together; exit code 1 when it is about fewer than k.",
     ),
     "linkage": (
-        "compare",
+        "compare.linkage",
         "Attack a release: link the records of its original to it, and count who is found.",
     ),
     "suggest": (
-        "suggest",
+        "suggest.suggest",
         "Rank columns by uniqueness, propose a role for each, print a CREATE ANONYMIZED VIEW.",
     ),
-    "spark": ("spark", "Release or audit where Spark runs, for data that outgrow one machine."),
-    "methods": ("demo", "List the partition methods with guarantees, cost and source."),
+    "spark": ("spark.spark", "Release or audit where Spark runs, for data that outgrow one machine."),
+    "methods": ("demo.methods", "List the partition methods with guarantees, cost and source."),
 }
-"""Module of each command, and the first line of its docstring, in the order of the list."""
+"""Module and function of each command, and the first line of its docstring, in the order of the list."""
 
 # A script is interrupted in one of its statements, which the error names. A stream handles Ctrl-C by itself,
 # since it reports the tuples read so far.
@@ -134,18 +158,39 @@ class Named(Command):
         from duckanon.database.interrupts import interruptible
 
         name = str(self.name)
-        module = import_module(f"duckanon.cli.{COMMANDS[name][0]}")
-        function = getattr(module, name.replace("-", "_"))
+        module, _, function_name = COMMANDS[name][0].partition(".")
+        function = getattr(import_module(f"duckanon.cli.{module}"), function_name)
         if isinstance(function, typer.Typer):  # it has commands of its own
             return typer.main.get_command(function)
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
         called = function if name in _SCRIPTS else interruptible(function)
-        alone.command(cls=Command, epilog=function.epilog)(called)
+        alone.command(name, cls=Command, epilog=function.epilog)(called)
         return typer.main.get_command(alone)
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Read the arguments with the complete command; typer calls this first, to run or to complete it."""
         return self.whole.make_context(info_name, args, parent=parent, **extra)
+
+
+def join_words(environment: MutableMapping[str, str]) -> None:
+    """Join the words that bash splits at : and =, in the variables by which it asks for completion.
+
+    bash completes the part behind the last : or =. The variable `UNCOMPLETED_PART` keeps what stands before.
+    """
+    # bash joins its words by line breaks.
+    blank = "\n" if "\n" in environment["COMP_WORDS"] else " "
+    joined: list[str] = []
+    for word in environment["COMP_WORDS"].split(blank)[: int(environment["COMP_CWORD"]) + 1]:
+        if joined and (word[:1] in {":", "="} or joined[-1].endswith((":", "="))):
+            joined[-1] += word
+        else:
+            joined.append(word)
+    if joined[-1].startswith("--") and "=" in joined[-1]:
+        joined[-1:] = joined[-1].split("=", 1)
+    begin = max(joined[-1].rfind(":"), joined[-1].rfind("=")) + 1
+    before, joined[-1] = joined[-1][:begin], joined[-1][begin:]
+    environment[UNCOMPLETED_PART] = before
+    environment.update(COMP_WORDS=blank.join(joined), COMP_CWORD=str(len(joined) - 1))
 
 
 def every_command() -> Sequence[Named]:

@@ -1,27 +1,33 @@
-"""The commands that run statements: ``run`` a script, ``sql`` what stands in the arguments."""
+"""The commands that run statements on a database: ``run``, ``sql``, ``list`` and ``refresh``."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import duckdb
 import typer
 
 from duckanon.api.connection import connect
-from duckanon.api.execute import Outcome
-from duckanon.cli.documents import show
+from duckanon.api.execute import Outcome, anonymized_views, refreshed
+from duckanon.cli.completion import of_file
+from duckanon.cli.documents import show, show_rows
 from duckanon.cli.flags import read_text
 from duckanon.cli.options import Option, command
 from duckanon.cli.output import ERROR, PASSED, VIOLATION, complain, tell
 from duckanon.database import engine
 from duckanon.database.interrupts import DONE_NOTE
-from duckanon.database.paths import check_local, check_opened, database_of
+from duckanon.database.paths import check_local, check_opened, check_readable, database_of, split
+from duckanon.database.relations import Target, resolve
 from duckanon.errors import DuckanonError, SourceError
+from duckanon.policy.checks import Mode, checked
 from duckanon.release.frontier import picture as drawn
+from duckanon.statements.tokens import parse_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from duckanon.api.connection import Connection
 
 
 @command(
@@ -77,6 +83,70 @@ def sql(
     if database_of(Path(text)):
         raise SourceError(f'{text!r} is a database, not a statement: duckanon sql "..." --database {text}')
     return _run_text(text, database, picture, effect=effect, form=form)
+
+
+@command("form", examples=("duckanon list hospital.duckdb", "duckanon list hospital.duckdb --format json"))
+def list_releases(
+    database: Annotated[Path, typer.Argument(metavar="DATABASE", help="a .duckdb file of yours")],
+    *,
+    form: str,
+) -> int:
+    """List the anonymized views of a database."""
+    with _opened(database, read_only=True) as con:
+        shown = anonymized_views(con.duckdb)
+    show_rows(shown.column_names, list(zip(*shown.to_pydict().values(), strict=True)), form)
+    return PASSED
+
+
+@command(
+    "effect", "form", "timeout",
+    mode=Option(
+        "make all classes again, or add classes of new subjects", get_args(Mode), "full", value="full"
+    ),
+    examples=(
+        "duckanon refresh hospital.duckdb:patients_anon",
+        "duckanon refresh hospital.duckdb --mode append --quiet",
+    ),
+)  # fmt: skip
+def refresh(
+    release: Annotated[
+        str,
+        typer.Argument(
+            metavar="RELEASE",
+            help="file.duckdb:view, or file.duckdb for all its releases",
+            autocompletion=of_file,
+        ),
+    ],
+    *,
+    mode: str,
+    effect: bool,
+    form: str,
+) -> int:
+    """Release the present source of an anonymized view, under the policy of the view."""
+    path, view = split(release)
+    with _opened(path) as con:
+        rows = anonymized_views(con.duckdb).select(["database_name", "schema_name", "view_name"]).to_pylist()
+        targets = [Target(*row.values()) for row in rows]
+        if not targets:
+            raise SourceError(f"{str(path)!r} has no releases: CREATE ANONYMIZED VIEW makes one")
+        if view:
+            target = resolve(con.duckdb, parse_name(view))
+            if target not in targets:
+                raise SourceError(f"{release!r} is no release: duckanon list {path} shows them")
+            targets = [target]
+        for target in targets:
+            show(refreshed(con.duckdb, target, effect=effect, mode=checked("mode", mode)), form)
+    return PASSED
+
+
+def _opened(database: Path, *, read_only: bool = False) -> Connection:
+    """Connection to a database of the user, which exists."""
+    check_local(database)
+    check_readable(database)
+    if not database_of(database):
+        raise SourceError(f"{str(database)!r} is no DuckDB database: give a .duckdb file")
+    check_opened(database)
+    return connect(database, read_only=read_only)
 
 
 def _run_text(

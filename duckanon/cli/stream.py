@@ -13,7 +13,7 @@ import typer
 from duckanon import progress
 from duckanon.cli.flags import flag, given_names, read_flags
 from duckanon.cli.options import OF_POLICY, SHARED, Option, command
-from duckanon.cli.output import ERROR, PASSED, VIOLATION, complain
+from duckanon.cli.output import ERROR, PASSED, VIOLATION, complain, note
 from duckanon.database import engine, templates
 from duckanon.database.interrupts import interruptible, terminable
 from duckanon.database.paths import check_local, check_unpacked
@@ -217,9 +217,9 @@ class _Done:
         """Print the counts of tuples on stderr, since tuples may go to stdout."""
         report = self.report
         if report is None:
-            complain(f"{begin}{self.waiting} tuples read: 0 written, 0 dropped, {self.waiting} held")
+            note(f"{begin}{self.waiting} tuples read: 0 written, 0 dropped, {self.waiting} held")
             return
-        complain(f"{begin}{report.to_text()}")
+        note(f"{begin}{report.to_text()}")
 
 
 @interruptible

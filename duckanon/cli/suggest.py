@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING
 
 from duckanon.api import files
 from duckanon.cli.documents import check_output, deliver
-from duckanon.cli.options import DOCUMENT, Option, Table, command
-from duckanon.cli.output import PASSED, complain
+from duckanon.cli.options import DOCUMENT, SHARED, Option, Table, command
+from duckanon.cli.output import PASSED, note
 from duckanon.database import paths, templates
 from duckanon.database.csv_files import Reading
 from duckanon.errors import DuckanonError, SourceError
-from duckanon.suggestion.find import query_of, suggest_query
+from duckanon.statements.grammar import Create
+from duckanon.statements.options import options_to_policy
+from duckanon.statements.parse import parse
+from duckanon.statements.tokens import split
+from duckanon.suggestion import query_of, suggest_query
 from duckanon.suggestion.model import advice_of, printable
 
 if TYPE_CHECKING:
@@ -21,9 +25,12 @@ if TYPE_CHECKING:
 
 @command(
     *DOCUMENT,
+    form=SHARED["form"]._replace(
+        meaning="format of the result; toml is the policy alone", choices=("text", "json", "toml")
+    ),
     sql=Option("the statement alone; warnings go to stderr", kind=bool),
     examples=(
-        "duckanon suggest patients.csv",
+        "duckanon suggest patients.csv --format toml -o release.toml",
         "duckanon suggest hospital.duckdb:patients --sql -o release.sql",
     ),
 )
@@ -39,7 +46,7 @@ def suggest(
     """Rank columns by uniqueness, propose a role for each, print a CREATE ANONYMIZED VIEW."""
     if sql and form != "text":
         raise DuckanonError(
-            "--sql is the statement alone, --format json all that was found: give one of both"
+            f"--sql is the statement alone, --format {form} is something else: give one of both"
         )
     check_output(output, table)
     path, _ = paths.split(table)
@@ -54,10 +61,11 @@ def suggest(
             source=_rows(files.read_by_anyone(table, relation)) if parts is None else query_of(parts),
             database=None if parts is None else str(path),
         )
-    if sql:
+    if sql or form == "toml":
         if output is None and not printable(suggestion):
-            raise SourceError("names have characters that no terminal shows: write the statement to -o FILE")
-        deliver(_statement(suggestion), output)
+            raise SourceError("names have characters that no terminal shows: write to -o FILE")
+        statement = _statement(suggestion)
+        deliver(statement if sql else _policy(statement), output)
     else:
         deliver(suggestion.to_json() if form == "json" else suggestion.to_text(), output)
     return PASSED
@@ -66,10 +74,20 @@ def suggest(
 def _statement(suggestion: Suggestion) -> str:
     """Return the statement; print the rest of the text, warnings and limits, to stderr."""
     for advice in advice_of(suggestion):
-        complain(advice)
+        note(advice)
     if suggestion.statement is None:
         raise SourceError(f"{suggestion.name}: there is no statement to propose")
     return suggestion.statement
+
+
+def _policy(statement: str) -> str:
+    """Return the policy of the statement, as `anonymize --policy` reads it."""
+    (piece,) = split(statement)
+    create = parse(piece)
+    assert isinstance(create, Create)
+    if create.query.startswith("SELECT * REPLACE"):
+        note("the statement of --sql also changes columns that no policy accepts as they are")
+    return options_to_policy(create.options).to_toml().rstrip()
 
 
 def _rows(relation: str) -> str:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     ),
     examples=(
         "duckanon verify released.duckdb",
-        "duckanon verify released.duckdb --expect $(cat fingerprint.txt) --format json",
+        "duckanon verify released.duckdb --head 9c0b1f02 --format json",
     ),
 )  # fmt: skip
 def verify(

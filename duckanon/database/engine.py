@@ -8,14 +8,15 @@ import itertools
 import logging
 import re
 import shlex
+import sys
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
-from duckanon.database import arrow, interrupts, templates, variables
-from duckanon.errors import SOURCE_QUERY, DuckanonError, Place, ReleaseError, SourceError
+from duckanon.database import arrow, interrupts, templates
+from duckanon.errors import SOURCE_QUERY, DuckanonError, Place, ReleaseError, SourceError, user_frame
 from duckanon.statements.tokens import split, tokenize
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ LINE = re.compile(r"^LINE (\d+): ", re.MULTILINE)
 
 _OF_A_CSV = re.compile(r"CSV Error on Line: \d+$|Error when sniffing file ")
 _NOT_OF_ITS_TYPE = re.compile(r'Could not convert string "(.*)" to \'')
+_MISSING_TABLE = re.compile(r"Table with name \"?(\w+)\"? does not exist")
 _STATEMENT_CHARACTERS_SHOWN = 40
 """Characters of a statement that an error shows."""
 
@@ -67,9 +69,24 @@ def wrapped(
     cause: Exception, sql: str, stage: str, *, error: type[DuckanonError] = DuckanonError
 ) -> DuckanonError:
     """Our error for an exception of DuckDB or Arrow: its first line, the statement and the stage."""
-    raised = error(f"{stage}: {first_line(cause)}{variables.hint(cause)}")
+    raised = error(f"{stage}: {first_line(cause)}{variable_hint(cause)}")
     raised.sql, raised.stage = sql, stage
     return raised
+
+
+def variable_hint(cause: BaseException) -> str:
+    """Hint for a DuckDB error about a table whose name is a variable of the caller; else empty."""
+    match = _MISSING_TABLE.search(str(cause))
+    if match is None:
+        return ""
+    name, frame = match[1], user_frame(sys._getframe(1))
+    value = frame.f_locals.get(name, frame.f_globals.get(name))
+    if not hasattr(value, "__arrow_c_stream__"):
+        return ""
+    return (
+        f" {name!r} is a variable of Python and no table: register it on the DuckDB connection, as by "
+        f"con.duckdb.register({name!r}, {name})"
+    )
 
 
 def first_line(cause: BaseException) -> str:
@@ -182,7 +199,7 @@ def _begin(statement: str) -> str:
 
 def failed_query(cause: duckdb.Error, sql: str, before: int) -> SourceError:
     """Our error for DuckDB's error in a user's query that followed `before` lines."""
-    raised = SourceError(f"the source query fails: {first_line(cause)}{variables.hint(cause)}")
+    raised = SourceError(f"the source query fails: {first_line(cause)}{variable_hint(cause)}")
     at = place(cause)
     if at is not None:
         raised.at(max(at[0] - before, 1), at[1], SOURCE_QUERY)
@@ -247,15 +264,8 @@ def in_transaction(con: duckdb.DuckDBPyConnection) -> bool:
     return rows(con, query, "transaction") == rows(con, query, "transaction")
 
 
-@contextlib.contextmanager
-def in_memory(**config: str | bool | int | float | list[str]) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Give a new database in memory, as `opened` does, and close it at the end."""
-    with opened(**config) as con:
-        yield con
-
-
-def opened(**config: str | bool | int | float | list[str]) -> duckdb.DuckDBPyConnection:
-    """A new database in memory, without the progress bar that DuckDB prints to stdout."""
+def in_memory(**config: str | bool | int | float | list[str]) -> duckdb.DuckDBPyConnection:
+    """A new database in memory, without the progress bar that DuckDB prints to stdout; WITH closes it."""
     con = duckdb.connect(config=config)
     quiet(con)
     return con

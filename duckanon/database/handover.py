@@ -110,7 +110,7 @@ def require_same(
         try:
             read = columns_of(con, reading, STAGE)
             audited = [(column.name, column.type) for column in columns]
-            if read == audited and session_fingerprint(con, relation) == session_fingerprint(con, reading):
+            if read == audited and _same_rows(con, relation, reading, audited):
                 return
         except DuckanonError as failure:
             raise ReleaseError(
@@ -124,13 +124,19 @@ def require_same(
                 )
                 for rows in (relation, reading)
             )
-            if as_read != single[0] or session_fingerprint(con, ours) != session_fingerprint(con, theirs):
+            if as_read != single[0] or not _same_rows(con, ours, theirs, single):
                 raise ReleaseError(
                     f"column {column.name!r} of type {column.type} would not leave as it was audited: "
                     f"Arrow makes {column.read_as} of it, so nothing was returned; CAST it to VARCHAR in the "
                     "source query"
                 )
         raise ReleaseError("the rows would not leave as they were audited, so nothing was returned")
+
+
+def _same_rows(
+    con: duckdb.DuckDBPyConnection, ours: str, theirs: str, columns: Sequence[tuple[str, str]]
+) -> bool:
+    return session_fingerprint(con, ours, columns) == session_fingerprint(con, theirs, columns)
 
 
 def same_column(con: duckdb.DuckDBPyConnection, one: pa.ChunkedArray, other: pa.ChunkedArray) -> bool:

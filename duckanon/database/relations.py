@@ -11,7 +11,7 @@ from duckanon.errors import DuckanonError, ReleaseError, SourceError
 if TYPE_CHECKING:
     import duckdb
 
-    from duckanon.statements.names import QualifiedName
+    from duckanon.statements.tokens import QualifiedName
 
 
 @dataclass(frozen=True)

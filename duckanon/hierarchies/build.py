@@ -1,18 +1,21 @@
-"""Hierarchies of codes, numbers and dates as rows, built in Python; `macros` builds them in SQL."""
+"""Hierarchies of codes, numbers and dates as rows, built in Python, or in SQL by table macros."""
 
 from __future__ import annotations
 
 import itertools
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from duckanon.database import templates
 from duckanon.errors import PolicyError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
 
 ROOT = "*"
 """Label of the root, above every value."""
@@ -185,3 +188,14 @@ def _period(day: date, level: Level) -> str:
         "year": year,
         "decade": f"{day.year // 10 * 10}s",
     }[level]
+
+
+@cache
+def macro_names() -> tuple[str, ...]:
+    """Return the names of the macros, which are the names of their files."""
+    return tuple(sorted(path.stem for path in (templates.folder() / "hierarchy").glob("*.sql")))
+
+
+def macro_statement(name: str) -> str:
+    """Return the statement that makes a macro, in the session alone."""
+    return templates.read(f"hierarchy/{name}.sql")

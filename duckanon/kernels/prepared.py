@@ -53,19 +53,24 @@ HARMLESS_SETTINGS = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS", "NUMBA_THREADING_LA
 """Settings of numba that do not change compiled code; with any other, kernels are compiled anew."""
 
 
+def place() -> Path | None:
+    """Return the folder of the package or of the environment, whatever is in it; None for no folder."""
+    told = os.environ.get(VARIABLE)
+    return FOLDER if told is None else Path(told) if told else None
+
+
 def folder() -> Path | None:
     """Return the folder of machine code that this process may run, or None."""
     # The answer is kept for each folder; the first takes a tenth of a second. None if no folder fits this
     # Python, numba, system, processor and these sources, or if the environment tells numba how to compile.
-    told = os.environ.get(VARIABLE)
-    place = FOLDER if told is None else Path(told) if told else None
-    return place if place is not None and _fits(place) else None
+    named = place()
+    return named if named is not None and _fits(named) else None
 
 
 def has(function: Callable[..., object]) -> bool:
     """Tell whether the machine code of a kernel is there, complete and unchanged."""
-    place = folder()
-    return place is not None and _whole(place, name_of(function))
+    fitting = folder()
+    return fitting is not None and _whole(fitting, name_of(function))
 
 
 def name_of(function: Callable[..., object]) -> str:

@@ -1,7 +1,8 @@
 """Measures of a partition as the papers define them: information loss, sizes, diversity, closeness.
 
 A measure of a class returns an array with one entry for each of the m classes. A measure of a partition
-returns a number. Each measure is deterministic. These arguments mean the same in every function:
+returns a number. Each measure is deterministic. These arguments mean the same in every function, whose text
+describes other arguments only:
 
 - ``labels``: array_like of shape (n,), int; the class of each record, 0..m-1, no class empty; 1 <= n < 2^31.
 - ``points``: array_like of shape (n, d), float; quasi-identifiers, one row a record; finite numbers.
@@ -25,6 +26,8 @@ from duckanon.measures.closeness import (
     emd,
     kullback_leibler_distance,
     maximum_emd,
+    nested_groups,
+    nt_closeness,
     variational_distance,
 )
 from duckanon.measures.diversity import (
@@ -35,9 +38,10 @@ from duckanon.measures.diversity import (
     p_sensitivity,
     recursive_c,
     recursive_l,
+    similar_classes,
+    similarity_attack,
 )
 from duckanon.measures.loss import information_loss, mae, mse, normalized_sse, sse, sst
-from duckanon.measures.similarity import similar_classes, similarity_attack
 from duckanon.measures.sizes import (
     PositionDifferences,
     average_class_size,
@@ -49,7 +53,6 @@ from duckanon.measures.sizes import (
     minimum_class_size,
     position_differences,
 )
-from duckanon.measures.supersets import nested_groups, nt_closeness
 
 __all__ = [
     "PSensitivity",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import numpy as np
 
+from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.closeness.threshold import LKind
 from duckanon.kernels.exact import fraction
 from duckanon.measures.inputs import (
@@ -38,10 +39,6 @@ class PSensitivity(NamedTuple):
 def distinct_l(labels: ArrayLike, sensitive: ArrayLike) -> NDArray[np.int64]:
     """Return the number of distinct sensitive values of each class.
 
-    Parameters
-    ----------
-        labels, sensitive See `duckanon.measures`.
-
     Returns
     -------
     ndarray of shape (m,), int64
@@ -63,10 +60,6 @@ def distinct_l(labels: ArrayLike, sensitive: ArrayLike) -> NDArray[np.int64]:
 @policy_errors()
 def entropy_l(labels: ArrayLike, sensitive: ArrayLike) -> NDArray[np.float64]:
     """Return exp(H) of each class, H the entropy of its sensitive values: the greatest l of the class.
-
-    Parameters
-    ----------
-        labels, sensitive See `duckanon.measures`.
 
     Returns
     -------
@@ -97,7 +90,8 @@ def recursive_c(labels: ArrayLike, sensitive: ArrayLike, l: int) -> NDArray[np.f
 
     Parameters
     ----------
-        labels, sensitive See `duckanon.measures`. l : int At least 1.
+    l : int
+        At least 1.
 
     Returns
     -------
@@ -132,8 +126,8 @@ def recursive_l(
 
     Parameters
     ----------
-        labels, sensitive See `duckanon.measures`. c : float, Decimal, Fraction or str Above 0, compared
-        exactly; a float counts as its shortest decimal.
+    c : float, Decimal, Fraction or str
+        Above 0, compared exactly; a float counts as its shortest decimal.
 
     Returns
     -------
@@ -173,9 +167,10 @@ def l_diversity(
 
     Parameters
     ----------
-        labels, sensitive See `duckanon.measures`. kind : {'distinct', 'entropy', 'recursive'} The measure of
-        a class: `distinct_l`, `entropy_l` or `recursive_l`. c : float, Decimal, Fraction or str, optional For
-        'recursive', which needs it; no other kind takes it.
+    kind : {'distinct', 'entropy', 'recursive'}
+        The measure of a class: `distinct_l`, `entropy_l` or `recursive_l`.
+    c : float, Decimal, Fraction or str, optional
+        For 'recursive', which needs it; no other kind takes it.
 
     Returns
     -------
@@ -202,8 +197,6 @@ def p_sensitivity(labels: ArrayLike, sensitive: ArrayLike) -> PSensitivity:
 
     Parameters
     ----------
-    labels
-        See `duckanon.measures`.
     sensitive : array_like of shape (n,) or (n, s)
         One or more columns, each as in `duckanon.measures`.
 
@@ -256,3 +249,51 @@ def _exact_c(c: object) -> Fraction:
     if exact is None or exact <= 0:
         raise ValueError(f"c must be a number above 0, not {c}")
     return exact
+
+
+@policy_errors()
+def similar_classes(
+    labels: ArrayLike, sensitive: ArrayLike, paths: ArrayLike, level: int
+) -> NDArray[np.bool_]:
+    """Tell for which classes a similarity attack succeeds: all values of the class lie below one node.
+
+    Parameters
+    ----------
+    level : int
+        Level of the nodes, from 0 (classes with one value: the homogeneity attack) to H (every class).
+
+    Returns
+    -------
+    ndarray of shape (m,), bool
+        True where all records of a class share their node.
+
+    Notes
+    -----
+    O(n log n) time. Source: Li, Li and Venkatasubramanian, ICDE 2007, sections 3 and 6. The groups of
+    semantically close values of the paper are the nodes of a level here.
+
+    Examples
+    --------
+    >>> tree = [[0, 0, 0], [1, 1, 0], [2, 1, 0]]  # 0 apart, 1 and 2 close
+    >>> similar_classes([0, 0, 1, 1], [0, 1, 1, 2], tree, level=1).tolist()
+    [False, True]
+    """
+    classes = class_labels(labels)
+    ranks = ranked(column(sensitive, len(classes)))
+    reference(ranks.counts, "hierarchical", paths)  # raises where the paths are no tree over the values
+    tree, at = np.asarray(paths), whole_number("level", level, 0)
+    if at >= tree.shape[1]:
+        raise ValueError(f"level must be within 0..{tree.shape[1] - 1}, the levels of the paths, not {level}")
+    return np.asarray(distinct_l(classes, tree[ranks.codes, at]) == 1)
+
+
+def similarity_attack(labels: ArrayLike, sensitive: ArrayLike, paths: ArrayLike, level: int) -> int:
+    """Return the number of records whose sensitive group a similarity attack reveals, 0 to n.
+
+    Notes
+    -----
+    O(n log n) time. Source: Li, Li and Venkatasubramanian, ICDE 2007, section 6, who count 916 such records
+    in an entropy 2-diverse table of Adult.
+    """
+    similar = similar_classes(labels, sensitive, paths, level)
+    return int(np.bincount(class_labels(labels))[similar].sum())

@@ -18,10 +18,6 @@ if TYPE_CHECKING:
 def sse(points: ArrayLike, labels: ArrayLike, scale: Scale = "zscore") -> float:
     """Return the sum of squared distances between the records and the means of their classes.
 
-    Parameters
-    ----------
-        points, labels, scale See `duckanon.measures`.
-
     Returns
     -------
     float
@@ -45,11 +41,6 @@ def sse(points: ArrayLike, labels: ArrayLike, scale: Scale = "zscore") -> float:
 def sst(points: ArrayLike, scale: Scale = "zscore") -> float:
     """Return the sum of squared distances between the records and their overall mean.
 
-    Parameters
-    ----------
-    points, scale
-        See `duckanon.measures`.
-
     Returns
     -------
     float
@@ -70,10 +61,6 @@ def sst(points: ArrayLike, scale: Scale = "zscore") -> float:
 @policy_errors()
 def information_loss(points: ArrayLike, labels: ArrayLike, scale: Scale = "zscore") -> float:
     """Return the information loss of a partition, IL = 100 SSE / SST.
-
-    Parameters
-    ----------
-        points, labels, scale See `duckanon.measures`.
 
     Returns
     -------
@@ -96,11 +83,6 @@ def information_loss(points: ArrayLike, labels: ArrayLike, scale: Scale = "zscor
 @policy_errors()
 def normalized_sse(points: ArrayLike, labels: ArrayLike) -> float:
     """Return the mean over records and attributes of squared errors, every attribute on the range 0 to 1.
-
-    Parameters
-    ----------
-    points, labels
-        See `duckanon.measures`.
 
     Returns
     -------
@@ -126,10 +108,6 @@ def normalized_sse(points: ArrayLike, labels: ArrayLike) -> float:
 def mse(points: ArrayLike, labels: ArrayLike, scale: Scale = "minmax") -> float:
     """Return the mean of the squared distances between the records and the means of their classes.
 
-    Parameters
-    ----------
-        points, labels, scale See `duckanon.measures`.
-
     Returns
     -------
     float
@@ -152,10 +130,6 @@ def mse(points: ArrayLike, labels: ArrayLike, scale: Scale = "minmax") -> float:
 @policy_errors()
 def mae(points: ArrayLike, labels: ArrayLike, scale: Scale = "minmax") -> float:
     """Return the mean of the Euclidean distances between the records and the means of their classes.
-
-    Parameters
-    ----------
-        points, labels, scale See `duckanon.measures`.
 
     Returns
     -------

@@ -27,10 +27,6 @@ class PositionDifferences(NamedTuple):
 def class_sizes(labels: ArrayLike) -> NDArray[np.int64]:
     """Return the number of records of each class.
 
-    Parameters
-    ----------
-        labels See `duckanon.measures`.
-
     Returns
     -------
     ndarray of shape (m,), int64
@@ -45,31 +41,17 @@ def class_sizes(labels: ArrayLike) -> NDArray[np.int64]:
 
 
 def minimum_class_size(labels: ArrayLike) -> int:
-    """Return the size of the smallest class: the k of k-anonymity. O(n).
-
-    Parameters
-    ----------
-        labels See `duckanon.measures`.
-    """
+    """Return the size of the smallest class: the k of k-anonymity. O(n)."""
     return int(class_sizes(labels).min())
 
 
 def maximum_class_size(labels: ArrayLike) -> int:
-    """Return the size of the largest class. O(n).
-
-    Parameters
-    ----------
-        labels See `duckanon.measures`.
-    """
+    """Return the size of the largest class. O(n)."""
     return int(class_sizes(labels).max())
 
 
 def average_class_size(labels: ArrayLike) -> float:
     """Return the number of records divided by the number of classes. O(n).
-
-    Parameters
-    ----------
-        labels See `duckanon.measures`.
 
     Notes
     -----
@@ -86,7 +68,8 @@ def c_avg(labels: ArrayLike, k: int) -> float:
 
     Parameters
     ----------
-        labels See `duckanon.measures`. k : int Smallest class size of the policy, at least 1.
+    k : int
+        Smallest class size of the policy, at least 1.
 
     Returns
     -------

@@ -24,12 +24,14 @@ from duckanon.release.chain import changed_by_hand, held_elsewhere, record
 from duckanon.statements.options import options_to_audit
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from duckanon.audits.evidence import Evidence
     from duckanon.audits.report import Report
     from duckanon.database.relations import Target
     from duckanon.release.metadata import Published
-    from duckanon.statements.names import QualifiedName
     from duckanon.statements.options import Options
+    from duckanon.statements.tokens import QualifiedName
 
 
 UNRECORDED = "this audit was not recorded"
@@ -90,14 +92,17 @@ def audit_published(
     *,
     policy: AuditPolicy | None = None,
     home: str,
+    columns: Sequence[tuple[str, str]] | None = None,
 ) -> Report:
     """Audit of the rows of a release (`relation`, as `reader` sees it) by its own thresholds or by others.
 
-    `con` sees the metadata; the trees of the release are in catalog `home` of `reader`.
+    `con` sees the metadata; the trees of the release are in catalog `home` of `reader`. `columns` of the
+    relation, if known: DuckDB takes long to describe a CSV of many columns.
     """
     asked = policy or Policy.from_toml(published.policy).audited()
     name = str(published.target)
-    attributes = bind.bind_audit(asked, columns_of(reader, relation, f"audit of {name}"))
+    columns = columns_of(reader, relation, f"audit of {name}") if columns is None else columns
+    attributes = bind.bind_audit(asked, columns)
     return audit_attributes(reader, relation, attributes, asked, trees_of(con, published, home), name=name)
 
 

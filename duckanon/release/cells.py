@@ -56,7 +56,11 @@ def header_of(columns: Columns) -> list[str]:
 def warn_of_formulas(con: duckdb.DuckDBPyConnection, columns: Columns, relation: str, path: str) -> None:
     """Warn of texts that a spreadsheet would read as formulas."""
     texts, found = texts_of(columns), set()
-    for part in engine.in_parts(texts, FORMULA_COLUMNS_PER_STATEMENT):
+    types = dict(columns)
+    typed = [(name, types[name] == "VARCHAR") for name in texts]
+    query = templates.render("export/csv.sql.j2:any_formula", columns=typed, relation=relation)
+    perhaps = bool(texts) and engine.rows(con, query, "export") != [(False,)]
+    for part in engine.in_parts(texts if perhaps else [], FORMULA_COLUMNS_PER_STATEMENT):
         query = templates.render("export/csv.sql.j2:formulas", columns=part, relation=relation)
         (row,) = engine.rows(con, query, "export")
         found |= {name for name, formulas in zip(part, row, strict=True) if formulas}

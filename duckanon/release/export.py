@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from duckanon.audits.evidence import evidence_of
-from duckanon.database import blocks, drafts, engine, interrupts, templates
+from duckanon.database import drafts, engine, file_room, interrupts, templates
 from duckanon.database.engine import transaction
+from duckanon.database.fingerprint import carries_its_type
 from duckanon.database.handover import lossless
 from duckanon.database.paths import check_local
 from duckanon.database.relations import columns_of, named, subquery
-from duckanon.database.sorted_rows import carries_its_type
+from duckanon.database.templates import plain
 from duckanon.errors import AuditFailure, DuckanonError, ReleaseError
 from duckanon.policy.names import RECORDS, fold
 from duckanon.policy.policy import Policy
@@ -266,7 +267,7 @@ def _to_csv(
     with _reader(con) as reader:
         _require_same(con, reader, release, lambda kinds: read_as(reader, kinds, texts), csv=True)
     rows = read_as(con, columns, back)
-    return audit_published(con, con, published, rows, home=published.target.catalog)
+    return audit_published(con, con, published, rows, home=published.target.catalog, columns=columns)
 
 
 def _to_database(con: duckdb.DuckDBPyConnection, release: _ExportedRelease, draft: Path) -> Report:
@@ -288,7 +289,7 @@ def _to_database(con: duckdb.DuckDBPyConnection, release: _ExportedRelease, draf
         record(fresh, "export", published.release_id, report.measures, evidence, statement="export")
         detach(fresh)
     # Blocks that the record of this audit replaced: nothing secret, but nobody vouches for them.
-    blocks.clear(draft)
+    file_room.clear(draft)
     return report
 
 
@@ -406,8 +407,18 @@ def _not_carried(column: tuple[str, str], instead: str = "VARCHAR") -> ReleaseEr
 def _fingerprint(
     con: duckdb.DuckDBPyConnection, relation: str, columns: Columns, *, csv: bool
 ) -> tuple[object, ...]:
-    values = [(name, carries_its_type(type_text)) for name, type_text in columns]
-    query = templates.render("export/contents.sql.j2:fingerprint", columns=values, relation=relation, csv=csv)
+    listed: dict[str, list[str]] = {}
+    for name, type_text in columns:
+        if plain(type_text) or type_text == "VARCHAR":
+            listed.setdefault(type_text, []).append(name)
+    values = [(name, carries_its_type(type_text)) for name, type_text in columns if type_text not in listed]
+    query = templates.render(
+        "export/contents.sql.j2:fingerprint",
+        columns=values,
+        lists=list(listed.values()),
+        relation=relation,
+        csv=csv,
+    )
     return engine.rows(con, query, "export", error=ReleaseError)[0]
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from duckanon.database import templates
 from duckanon.kernels.assignment import assignment
 from duckanon.kernels.castle import stream as castle_stream
 from duckanon.kernels.castle.clusters import open_clusters
@@ -97,6 +98,7 @@ def prepare(folder: Path) -> int:
         made.mkdir()
         _compile(cache, processor)
         count = _gather(cache, made)
+        templates.write_compiled(made)
         told = {**made_for, FILES: digests(made)}
         (made / MADE_FILE).write_text(json.dumps(told, indent=1) + "\n")
         if folder.exists():

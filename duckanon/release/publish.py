@@ -77,11 +77,13 @@ def publish(
     *,
     persons: Persons | None,
     refreshed: Published | None = None,
+    proof: bool = True,
 ) -> int:
     """Publish a release under the name of a view, instead of an older one; return its number. O(n log n).
 
     The writes join an open transaction, else they have their own. `persons` are kept for later comparisons. A
-    ReleaseError if the `refreshed` view is gone, or has another policy or query.
+    ReleaseError if the `refreshed` view is gone, or has another policy or query. Without `proof` neither the
+    audit nor the columns of the source are recorded.
     """
     with transaction(con):
         if refreshed is not None:
@@ -98,8 +100,8 @@ def publish(
         for old in replaced:
             forget(con, target.catalog, old.release_id)
         trees = _trees(con, made, target, release_id)
-        _tables(con, made, target, release_id)
-        _record(con, made, source, target, release_id=release_id, table=table, trees=trees)
+        _tables(con, made, target, release_id, in_order=proof)
+        _record(con, made, source, target, release_id=release_id, table=table, trees=trees, proof=proof)
         if persons is not None:
             successive.keep(con, persons, target, release_id, replaced, mode=made.mode)
         forget_orphans(con, target.catalog)
@@ -137,8 +139,10 @@ def _released(candidate: Candidate) -> list[Released]:
     ]
 
 
-def _tables(con: duckdb.DuckDBPyConnection, made: Ready, target: Target, release_id: int) -> None:
-    """Write the tables of a release, each with its view."""
+def _tables(
+    con: duckdb.DuckDBPyConnection, made: Ready, target: Target, release_id: int, *, in_order: bool
+) -> None:
+    """Write the tables of a release, each with its view; an export puts rows in order in any case."""
     relation, released = named("temp", made.table), _released(made.candidate)
     sorts = [(field.name, field.sort_type) for field in made.candidate.fields]
     held = sensitive_of(released)
@@ -146,7 +150,7 @@ def _tables(con: duckdb.DuckDBPyConnection, made: Ready, target: Target, release
         if part.ending:
             rows = counted(relation, columns_of(con, relation, "publish"), held)
         else:
-            order = [(name, kind) for name, kind in sorts if name not in held]
+            order = [(name, kind) for name, kind in sorts if in_order and name not in held]
             rows = templates.render(
                 "relation.sql.j2:select", columns=part.columns, relation=relation, order=order
             )
@@ -191,8 +195,9 @@ def _record(
     release_id: int,
     table: str,
     trees: dict[str, str],
+    proof: bool,
 ) -> None:
-    candidate, graded = made.candidate, hierarchies(con, made.candidate.staged)
+    candidate, graded = made.candidate, hierarchies(con, made.candidate.staged) if proof else {}
     released = _released(candidate)
     relations = [metadata.backing(target.catalog, part.of(table)) for part in parts_of(released)]
     rows = read(con, relations, released, "publish")
@@ -217,12 +222,13 @@ def _record(
         # The database of the view may get another name: its file may be copied, renamed or attached.
         source_catalog=None if source.catalog == target.catalog else source.catalog,
         source_schema=source.schema,
-        sources=[(name, kind, graded.get(name)) for name, kind in candidate.staged.columns],
+        sources=[(name, kind, graded.get(name)) for name, kind in candidate.staged.columns] if proof else [],
         columns=_columns(candidate, dict(columns_of(con, rows, "publish")), trees),
         thresholds=_thresholds(made),
     )
-    evidence = evidence_of(con, rows, candidate.policy.audited(), kept)
-    record(con, target.catalog, release_id, made.report.measures, evidence, statement="release")
+    if proof:
+        evidence = evidence_of(con, rows, candidate.policy.audited(), kept)
+        record(con, target.catalog, release_id, made.report.measures, evidence, statement="release")
 
 
 def hierarchies(con: duckdb.DuckDBPyConnection, staged: Staged) -> dict[str, str]:

@@ -110,17 +110,19 @@ def create(
     effect: bool = False,
     before: Drawn | None = None,
     only: bool = False,
+    proof: bool = True,
 ) -> Release:
     """Publish a release of a query under a name: stage, partition, recode, audit, publish.
 
     Only an anonymized view is replaced; an error leaves nothing visible. The source must have the columns of
-    `before`, if given. `only`: the only release of its database, so no comparison is prepared.
+    `before`, if given. `only`: the only release of its database, so no comparison is prepared. Without
+    `proof` the audit is not recorded, for a release that leaves as a CSV.
     """
     metadata.check_writable(con, target)
     with metadata.undisturbed(con, target.catalog):
         _check_free(con, target, policy, or_replace=or_replace)
         source = Source(query, *current(con), before)
-        return _release(con, source, policy, target, effect=effect, only=only)
+        return _release(con, source, policy, target, effect=effect, only=only, proof=proof)
 
 
 def refresh(
@@ -291,6 +293,7 @@ def _release(
     on_intersection: Intersection | None = None,
     refreshed: Published | None = None,
     only: bool = False,
+    proof: bool = True,
 ) -> Release:
     made = candidate_of(con, source.query, policy, drawn=source.drawn)
     with names_of(con, source), made as candidate:
@@ -306,7 +309,7 @@ def _release(
             tell(text)
         changed, finished = effects(con, candidate) if effect else (), ready(candidate)
         with progress.step("publish"):
-            publish(con, finished, source, target, persons=persons, refreshed=refreshed)
+            publish(con, finished, source, target, persons=persons, refreshed=refreshed, proof=proof)
     return _release_of(target, policy, finished, finished.report, effect=changed)
 
 

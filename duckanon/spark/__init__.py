@@ -1,9 +1,9 @@
 """The same policies, kernels and audits on Apache Spark, for data that outgrow one machine.
 
-`pipeline` calls the stages in the order of a release in DuckDB: `columns` binds the policy, `stage` writes
-the records aside, `embed` takes moments and domains, `tiles` deals records to tiles, `partition` labels
-records, `suppress` leaves the worst classes out, `repair` merges classes across tiles, `recode` writes the
-values of classes, `audits` audits the written files, and `publish` gives the folder its name.
+`pipeline` calls the stages in the order of a release in DuckDB: `stage` binds the policy and writes the
+records aside, `embed` takes moments and domains, `tiles` deals records to tiles, `partition` labels records,
+`repair` leaves the worst classes out and merges classes across tiles, `recode` writes the values of classes,
+`audits` audits the written files, and `publish` gives the folder its name.
 """
 
 from duckanon.spark.session import check_pyspark

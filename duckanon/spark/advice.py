@@ -30,9 +30,9 @@ from duckanon.release.stages.advise.advise import (
 )
 from duckanon.release.stages.advise.sensitive import one_value, reveals
 from duckanon.release.stages.stage import Field
-from duckanon.spark.columns import BoundColumns, number
 from duckanon.spark.embed import GRID_STEPS
 from duckanon.spark.recode import recoded
+from duckanon.spark.stage import BoundColumns, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -377,6 +377,6 @@ def _together(made: AdvisedRelease, classes: DataFrame, policy: Policy) -> tuple
     fields = (*made.staged.bound.quasi, _NUMBERED)
     names = tuple(field.column for field in fields)
     numbered = made.final.withColumn(_NUMBERED.column, sf.col("class_id"))
-    values = recoded(numbered, BoundColumns(fields, names, names), policy).dropDuplicates([_NUMBERED.column])
+    values = recoded(numbered, BoundColumns(fields, names), policy).dropDuplicates([_NUMBERED.column])
     same = classes.withColumnRenamed("class_id", _NUMBERED.column)
     return same.join(values, _NUMBERED.column), [*names[:-1]]

@@ -1,34 +1,69 @@
-"""Audit of a DataFrame by the certified SQL, in Spark's dialect."""
+"""Audit of a DataFrame by the certified SQL.
+
+DuckDB audits whole classes in each task. With too many values, too large classes or a type that DuckDB lacks,
+Spark audits in its own dialect, by `steps`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import from_arrow_schema
 
-from duckanon.audits.headers import rows_of, verdict_name
-from duckanon.audits.report import Measure, Report
+from duckanon.audits.portable import part_sql
+from duckanon.audits.report import COLUMNS, Measure, Report
 from duckanon.audits.run import audit_columns
+from duckanon.database import arrow, engine, templates
 from duckanon.errors import PolicyError, SourceError
 from duckanon.policy.bind import Role, bind_audit
 from duckanon.policy.policy import Policy
-from duckanon.spark.columns import column, duckdb_columns
-from duckanon.spark.parts import in_parts
 from duckanon.spark.session import check_session, one_line_errors
-from duckanon.spark.steps import BROADCAST_MAX_ROWS, own_session, retried
+from duckanon.spark.stage import column, duckdb_columns, handed_over
+from duckanon.spark.steps import measures_in_steps, own_session, retried
+from duckanon.spark.tasks import PACKED, combined, database, in_utc, mapped, packed, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from pyspark import Broadcast
     from pyspark.sql import DataFrame
 
     from duckanon.audits.run import AuditColumn
     from duckanon.policy.policy import AuditPolicy
-    from duckanon.spark.files import StoredRecords
     from duckanon.spark.steps import Steps
+    from duckanon.spark.tasks import StoredRecords
 
-_OF_CLASSES = {"class_size": "class_sizes", "metrics": "class_metrics", "risk": "reidentification_risk"}
-"""Audits of classes, not of values, by the name under which other audits read them."""
+STAGE = "audit"
+
+PART_RECORDS = 250_000
+"""Records of a part, about."""
+
+TASK_MAX_RECORDS = 4 * PART_RECORDS
+"""Largest number of records of a task: with few or very large classes a part may be much larger."""
+
+SENT_MAX_VALUES = 200_000
+"""Largest number of values of a sensitive column that are sent to every task."""
+
+_RELATION, _DOMAIN = "duckanon_part", "duckanon_domain_"
+_REPORT = pa.schema([
+    ("found", pa.int64()), ("place", pa.int32()), ("measure", pa.string()), ("attribute", pa.string()),
+    ("threshold", pa.float64()), ("value", pa.float64()), ("classes", pa.int64()), ("violations", pa.int64()),
+    ("records", pa.int64()), ("passed", pa.bool_()),
+])  # fmt: skip
+"""Columns of a task: the report of its part, by place, each row with the records of the part."""
+
+
+@dataclass(frozen=True)
+class _PartTask:
+    """Input of every task: its statement, and the count of each value in the whole table."""
+
+    statement: str
+    domains: dict[str, pa.Table]
+    most: int
 
 
 def audit(df: DataFrame, policy: Policy | AuditPolicy, *, name: str = "DataFrame") -> Report:
@@ -85,63 +120,96 @@ def audited(
             if not count:
                 raise SourceError(f"{name} is empty: there is nothing to audit")
             steps.deal(count)
-            found = in_parts(steps, columns, asked.k, count, where)
-            return Report(name, found or tuple(_measures(steps, columns, asked.k, count)))
+            found = _measures_in_parts(steps, columns, asked.k, count, where)
+            return Report(name, found or tuple(measures_in_steps(steps, columns, asked.k, count)))
 
     # A DataFrame without files may give other rows the next time.
     return retried(computed) if written else computed()
 
 
-def _number(steps: Steps, values: int, count: int) -> int:
-    """Make `member`, the records with the number of their class; return the number of classes.
+def _measures_in_parts(
+    steps: Steps, columns: Sequence[AuditColumn], k: int | None, count: int,
+    where: tuple[str, Sequence[str]] | None = None,
+) -> tuple[Measure, ...] | None:  # fmt: skip
+    """Measures of the relation `record`; None with too many values, too large parts or types without Arrow.
 
-    Comparing and moving a number costs less than comparing and moving all quasi-identifiers.
+    `where` is the folder of the records' files, and their columns, quasi-identifiers first.
     """
-    classes = steps.keep("class_number", steps.rendered("class_number"))
-    names = [f"s{number}" for number in range(1, values + 1)]
-    found = steps.keep("member", steps.rendered("member", values=names, few=classes <= BROADCAST_MAX_ROWS))
+    records = steps.frame("record").select("class.*", *(f"s{number}" for number, _ in enumerate(columns, 1)))
+    if not handed_over(records):
+        return None
+    spark = records.sparkSession
+    parts = (
+        1 if count <= PART_RECORDS else max(spark.sparkContext.defaultParallelism, -(-count // PART_RECORDS))
+    )
+    # A single part is the whole table.
+    domains = _domains(steps, len(columns) if parts > 1 else 0, count)
+    if domains is None:
+        return None
+    quasi = [name for name in records.columns if name.startswith("q")]
+    named = [replace(column, name=f"s{number}") for number, column in enumerate(columns, 1)]
+    asked = _PartTask(part_sql(_RELATION, quasi, named, list(domains), k=k), domains, TASK_MAX_RECORDS)
+    context = spark.sparkContext.broadcast(asked)
+    folder, spelled = where or (None, None)
+    dealt = mapped(records, partial(_dealt, quasi, parts), PACKED, folder=folder, names=spelled)
+    parted = dealt.repartitionById(parts, sf.col("part").cast("int")).select("packed")
+    reports = parted.mapInArrow(partial(_audited, context), from_arrow_schema(_REPORT)).toArrow()
+    if reports.column("measure").null_count:
+        return None
+    query = templates.render("spark.sql.j2:together", relation="reports", records=count)
+    with engine.in_memory(threads=1) as con, engine.registered(con, {"reports": reports}):
+        rows = engine.rows(con, query, STAGE)
+    _check(min((row[0] for row in rows), default=0), count)
+    # A report uses the names of the DataFrame instead of s1, s2, ...
+    names = {f"s{number}": column.name for number, column in enumerate(columns, 1)}
+    return tuple(Measure(measure, names.get(attribute), *values) for _, measure, attribute, *values in rows)
+
+
+def _check(found: int, count: int) -> None:
+    """Raise a SourceError unless a step has found all records."""
     if found != count:
-        raise SourceError(
-            f"{count} records were {found} when their classes were asked for: do others write there?"
-        )
-    steps.forget("record", "class_number")
-    return classes
+        raise SourceError(f"{count} records were {found} in parts: do others write there?")
 
 
-def _measures(steps: Steps, columns: Sequence[AuditColumn], k: int | None, count: int) -> Iterator[Measure]:
-    """Give the measures in the order of a report: k, every l, every t, then measures without threshold."""
-    classes = _number(steps, len(columns), count)
-    steps.define("class_member", steps.rendered("class_member", value="NULL"))
-    steps.define("threshold", steps.rendered("threshold", k=k, l=None, c=None, t=None))
-    for name, audit in _OF_CLASSES.items():
-        steps.audit(name, audit)
-    steps.audit("audited", "verdict_k_anonymity")
-    yield from _judged(steps, "k_anonymity", None, k)
-    [figures] = steps.rendered("figures").collect()
-    closeness = []
-    for number, one in enumerate(columns, 1):
-        kind = "distinct" if one.l_kind == "recursive" and one.c is None else one.l_kind
-        steps.define("class_member", steps.rendered("class_member", value=f"s{number}"))
-        steps.define("threshold", steps.rendered("threshold", k=k, l=one.l, c=one.c, t=one.t))
-        yield from _judged(steps, f"{kind}_l_diversity", one, one.l)
-        closeness += _judged(steps, "t_closeness", one, one.t)
-    yield from closeness
-    for measure, value in figures.asDict().items():
-        yield Measure(measure, None, None, value, classes, None, None, None)
+def _domains(steps: Steps, columns: int, count: int) -> dict[str, pa.Table] | None:
+    """Count the values of the first columns; None if one column has too many values."""
+    domains = {}
+    for number in range(1, columns + 1):
+        counts = steps.rendered("value_counts", value=f"s{number}", most=SENT_MAX_VALUES + 1).toArrow()
+        if len(counts) > SENT_MAX_VALUES:
+            return None
+        _check(sum(counts.column("records").to_pylist()), count)
+        domains[f"{_DOMAIN}{number}"] = in_utc(counts)
+    return domains
 
 
-def _judged(steps: Steps, measure: str, column: AuditColumn | None, threshold: object) -> list[Measure]:
-    """Measure every class against a threshold."""
-    rows = rows_of(measure)
-    if rows is not None:
-        steps.audit(rows.relation, rows.audit.replace("*", column.distance if column else ""))
-    steps.audit("audited", verdict_name(measure))
-    steps.define("verdict", steps.rendered("verdict", measure=measure, threshold=threshold))
-    steps.audit("report", "report")
-    return [
-        Measure(
-            measure, column.name if column else None, row["threshold"], row["value"],
-            row["classes"], row["violations"], row["records"], row["passed"],
-        )
-        for row in steps.frame("report").collect()
-    ]  # fmt: skip
+def _dealt(quasi: Sequence[str], parts: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Pack the records of a task by the parts of their classes."""
+    query = templates.render("spark.sql.j2:part", relation=_RELATION, quasi=quasi, parts=parts)
+    for table in combined(batches):
+        rows = in_utc(table)
+        with engine.registered(database(), {_RELATION: rows}):
+            numbers = arrow.numbers(engine.table(database(), query, STAGE).column("part"))
+        yield packed(rows, numbers)
+
+
+def _audited(context: Broadcast[_PartTask], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Audit the classes of a part, in a task; a too large part gives one row without a measure."""
+    asked, held, found = context.value, [], 0
+    for value in (value for batch in batches for value in batch.column(0)):
+        held.append(unpacked([value]))
+        found += len(held[-1])
+        if found > asked.most:
+            yield _report(found, [(None,) * len(COLUMNS)])
+            return
+    if not found:
+        return
+    part = pa.concat_tables(held)
+    with engine.registered(database(), {_RELATION: part, **asked.domains}):
+        rows = engine.rows(database(), asked.statement, STAGE)
+    yield _report(found, rows)
+
+
+def _report(found: int, rows: Sequence[Sequence[Any]]) -> pa.RecordBatch:
+    lines = [dict(zip(_REPORT.names, (found, place, *row), strict=True)) for place, row in enumerate(rows)]
+    return pa.RecordBatch.from_pylist(lines, _REPORT)

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as sf
 
-from duckanon.database import arrow, ordered
+from duckanon.database import arrow
 from duckanon.errors import PolicyError
 
 if TYPE_CHECKING:
@@ -57,10 +57,10 @@ class Domain:
     def codes(self, column: pa.ChunkedArray) -> NDArray[np.int64]:
         """Code of each value (n,)."""
         # A session with another time zone gives equal times another type.
-        values = ordered.plain(column).cast(self.values.type)
+        values = arrow.sortable(column).cast(self.values.type)
         if self.ranges > 1:
             return self._by_range(values)
-        places = ordered.places(values, self.values)
+        places = arrow.places_among(values, self.values)
         if self.rest is None:
             return arrow.numbers(places).astype(np.int64)
         codes = arrow.numbers(pc.fill_null(places, -1)).astype(np.int64)
@@ -71,13 +71,13 @@ class Domain:
         return codes
 
     def _by_range(self, values: pa.Array) -> NDArray[np.int64]:
-        here = ordered.distinct(values)
+        here = arrow.distinct(values)
         # The sort is stable: a value equal to the begin of a range is placed after that begin.
         order = np.asarray(pc.array_sort_indices(pa.concat_arrays([self.values, here])), np.int64)
         begins = order < len(self.values)
         codes = np.empty(len(here), np.int64)
         codes[order[~begins] - len(self.values)] = np.cumsum(begins)[~begins] - 1
-        return np.asarray(codes[arrow.numbers(ordered.places(values, here))])
+        return np.asarray(codes[arrow.numbers(arrow.places_among(values, here))])
 
     def strict(self, threshold: Threshold, name: str) -> Threshold:
         """Threshold in codes that implies `threshold` in values."""
@@ -117,7 +117,7 @@ def domain_of(frame: DataFrame, column: str, distance: str, folder: str) -> Doma
     counted = values.groupBy("value").agg(sf.count(sf.lit(1)).alias("records"))
     rows = counted.limit(DRIVER_MAX_VALUES + 1).toArrow()
     if len(rows) <= DRIVER_MAX_VALUES:
-        domain = ordered.distinct(ordered.plain(rows.column("value")))
+        domain = arrow.distinct(arrow.sortable(rows.column("value")))
         return Domain(domain, _added(domain, rows.column("value"), rows.column("records")), len(domain))
     return _in_ranges(counted, folder) if distance == "ordered" else _with_rest(counted, folder)
 
@@ -125,7 +125,7 @@ def domain_of(frame: DataFrame, column: str, distance: str, folder: str) -> Doma
 def _added(domain: pa.Array, values: pa.ChunkedArray, records: pa.ChunkedArray) -> NDArray[np.int64]:
     """Return the records of each value of a domain."""
     counts = np.zeros(len(domain), np.int64)
-    places = arrow.numbers(ordered.places(ordered.plain(values), domain))
+    places = arrow.numbers(arrow.places_among(arrow.sortable(values), domain))
     np.add.at(counts, places, arrow.numbers(records))
     return counts
 
@@ -150,7 +150,7 @@ def _in_ranges(counted: DataFrame, folder: str) -> Domain:
     )
     rows = grouped.orderBy("code").toArrow()
     counts = arrow.numbers(rows.column("records")).astype(np.int64)
-    return Domain(ordered.plain(rows.column("value")), counts, distinct, ranges=width)
+    return Domain(arrow.sortable(rows.column("value")), counts, distinct, ranges=width)
 
 
 def _with_rest(counted: DataFrame, folder: str) -> Domain:
@@ -159,7 +159,7 @@ def _with_rest(counted: DataFrame, folder: str) -> Domain:
     spark = counted.sparkSession
     stored = spark.read.parquet(folder)
     often = stored.orderBy(sf.desc("records"), sf.asc_nulls_last("value")).limit(COARSE_CODES // 2).toArrow()
-    values = ordered.distinct(ordered.plain(often.column("value")))
+    values = arrow.distinct(arrow.sortable(often.column("value")))
     codes = np.arange(len(values), len(values) + COARSE_CODES // 2)
     whole = Domain(values, np.zeros(0, np.int64), stored.count(), rest=codes)
     context = spark.sparkContext.broadcast(whole)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as sf
 
-from duckanon.database import arrow, ordered
+from duckanon.database import arrow
 from duckanon.errors import InfeasibleError, PolicyError
 from duckanon.kernels.closeness.reference import LARGEST_TOTAL
 from duckanon.policy.kinds import NUMBERS
@@ -28,8 +28,8 @@ from duckanon.release.stages.embed import (
     simplex,
 )
 from duckanon.release.stages.limit import EVENED, check_l, threshold_of
-from duckanon.spark.columns import number
 from duckanon.spark.domain import digest, domain_of
+from duckanon.spark.stage import number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,27 +61,25 @@ class Axis:
         """Return the axis with its corners, and the number or code of each record."""
         if self.field.kind in NUMBERS:
             return self.axis, _numbers(column, self.field)
-        texts = ordered.plain(pc.cast(column, pa.string()))
-        if self.values is not None:
-            return self.axis, arrow.numbers(ordered.places(texts, self.values)).astype(np.float64)
-        here = ordered.distinct(texts)
-        corners = signs_of(np.array([digest(value) for value in here.to_pylist()], np.uint64), seed)
-        codes = arrow.numbers(ordered.places(texts, here)).astype(np.float64)
-        return replace(self.axis, corners=corners), codes
+        codes, hashes = self._codes(column)
+        axis = self.axis if hashes is None else replace(self.axis, corners=signs_of(hashes, seed))
+        return axis, codes.astype(np.float64)
 
     def cuts(self, column: pa.ChunkedArray) -> NDArray[np.float64]:
         """Return the numbers by which records are cut into tiles, NULL last."""
         if self.field.kind in NUMBERS:
             return np.nan_to_num(_numbers(column, self.field), nan=np.inf)
-        texts = ordered.plain(pc.cast(column, pa.string()))
-        here = ordered.distinct(texts)
-        known = here if self.values is None else self.values
-        order = (
-            np.array([digest(value) for value in here.to_pylist()], np.float64)
-            if self.values is None
-            else np.arange(len(known), dtype=np.float64)
-        )
-        return np.asarray(order[arrow.numbers(ordered.places(texts, known))])
+        codes, hashes = self._codes(column)
+        return np.asarray((codes if hashes is None else hashes[codes]).astype(np.float64))
+
+    def _codes(self, column: pa.ChunkedArray) -> tuple[NDArray[np.int32], NDArray[np.uint64] | None]:
+        """Return the code of each text, and the hash of each code if the driver does not have all texts."""
+        texts = arrow.sortable(pc.cast(column, pa.string()))
+        known = arrow.distinct(texts) if self.values is None else self.values
+        codes = arrow.numbers(arrow.places_among(texts, known))
+        if self.values is not None:
+            return codes, None
+        return codes, np.array([digest(value) for value in known.to_pylist()], np.uint64)
 
 
 @dataclass(frozen=True)
@@ -117,7 +115,8 @@ def embed(staged: Staged, policy: Policy, folder: str) -> Embedded:
 
     Values to be sorted are written to the folder.
     """
-    axes = _axes(staged)
+    numbers = _of_numbers(staged, [field for field in staged.bound.quasi if field.kind in NUMBERS])
+    axes = tuple(numbers.get(field.column) or _of_text(staged, field) for field in staged.bound.quasi)
     bound = [
         one for one in staged.bound.sensitive if one.attribute.t is not None or one.attribute.l is not None
     ]
@@ -158,12 +157,6 @@ def _numbers(column: pa.ChunkedArray, field: Field) -> NDArray[np.float64]:
     return arrow.numbers(pc.cast(column, pa.float64(), safe=False)).astype(np.float64)
 
 
-def _axes(staged: Staged) -> tuple[Axis, ...]:
-    """Return the axes of the quasi-identifiers; one aggregate gives the axes of all numbers."""
-    numbers = _of_numbers(staged, [field for field in staged.bound.quasi if field.kind in NUMBERS])
-    return tuple(numbers.get(field.column) or _of_text(staged, field) for field in staged.bound.quasi)
-
-
 def _of_text(staged: Staged, field: Field) -> Axis:
     weight = float(field.attribute.weight)
     texts = staged.frame.select(sf.col(field.column).cast("string").alias("value"))
@@ -173,7 +166,7 @@ def _of_text(staged: Staged, field: Field) -> Axis:
         [row] = counted.agg(sf.sum(sf.col("count").cast("decimal(38,0)") * sf.col("count"))).collect()
         axis = _nominal(field, weight, np.zeros((0, CODE_DIRECTIONS)), 1 - float(row[0]) / staged.size**2)
         return Axis(field, axis)
-    values = ordered.distinct(ordered.plain(rows.column("value")))
+    values = arrow.distinct(arrow.sortable(rows.column("value")))
     counts = arrow.numbers(rows.column("count"))[_order(values, rows.column("value"))]
     shares = counts / staged.size
     return Axis(field, _nominal(field, weight, simplex(len(values)), 1 - float((shares**2).sum())), values)
@@ -185,7 +178,7 @@ def _nominal(field: Field, weight: float, corners: NDArray[np.float64], width: f
 
 
 def _of_numbers(staged: Staged, fields: Sequence[Field]) -> dict[str, Axis]:
-    """Return the axes of numbers, with mean and standard deviation on a grid over each range."""
+    """Return the axes of numbers by one aggregate: mean and standard deviation on a grid over each range."""
     if not fields:
         return {}
     sums = []
@@ -228,7 +221,7 @@ def _of_number(staged: Staged, field: Field, total: int, squares: int) -> Axis:
 
 def _order(values: pa.Array, column: pa.ChunkedArray) -> NDArray[np.int64]:
     """Return the row of each value."""
-    places = arrow.numbers(ordered.places(ordered.plain(column), values))
+    places = arrow.numbers(arrow.places_among(arrow.sortable(column), values))
     rows = np.empty(len(places), np.int64)
     rows[places] = np.arange(len(places))
     return rows

@@ -10,13 +10,10 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as sf
 
-from duckanon.database import engine, sorted_rows
-from duckanon.database.fingerprint import named
+from duckanon.database import engine
+from duckanon.database.fingerprint import hashed, in_order, named, pieces, written_in_order
 from duckanon.database.relations import columns_of
-from duckanon.spark.files import mapped
-from duckanon.spark.handed import as_spark_has_it, combined
-from duckanon.spark.packed import PACKED, packed, unpacked
-from duckanon.spark.worker import database, in_utc
+from duckanon.spark.tasks import PACKED, combined, database, in_utc, mapped, packed, set_utc, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,7 +21,7 @@ if TYPE_CHECKING:
     import duckdb
     from pyspark.sql import DataFrame
 
-    from duckanon.spark.files import StoredRecords
+    from duckanon.spark.tasks import StoredRecords
 
 STAGE = "fingerprint"
 
@@ -53,9 +50,9 @@ def fingerprint(df: DataFrame, written: StoredRecords | None = None) -> str:
     folder = written.folder if written else None
     dealt = mapped(plain, partial(_dealt, safe, bounds), PACKED, folder=folder, names=df.columns)
     parts = dealt.repartitionById(len(bounds) + 1, sf.col("part").cast("int")).select("packed")
-    pieces = parts.mapInArrow(_in_order, _PIECE).toLocalIterator(prefetchPartitions=True)
-    given = ((row["place"], row["lengths"], row["values"]) for row in pieces)
-    return named(sorted_rows.combined(columns, given))
+    found = parts.mapInArrow(_in_order, _PIECE).toLocalIterator(prefetchPartitions=True)
+    given = ((row["place"], row["lengths"], row["values"]) for row in found)
+    return named(hashed(columns, given))
 
 
 def _bounds(df: DataFrame, columns: Sequence[tuple[str, str]], count: int) -> pa.Table:
@@ -66,7 +63,7 @@ def _bounds(df: DataFrame, columns: Sequence[tuple[str, str]], count: int) -> pa
     parts = max(1, min(MAX_PARTS, count // PART_RECORDS))
     some = df.sample(min(1.0, RECORDS_PER_BOUND * parts / count), seed=0) if parts > 1 else df.limit(0)
     with _fresh() as con, _holding(con, some.toArrow()):
-        sample = engine.table(con, sorted_rows.in_order(_ROWS, columns), STAGE)
+        sample = engine.table(con, in_order(_ROWS, columns), STAGE)
     return sample.take(np.arange(1, parts) * len(sample) // parts) if len(sample) else sample
 
 
@@ -74,7 +71,7 @@ def _dealt(
     columns: Sequence[tuple[str, str]], bounds: pa.Table, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Give the written rows, packed by part, in a task."""
-    query = sorted_rows.in_order(_ROWS, columns, _BOUNDS)
+    query = in_order(_ROWS, columns, _BOUNDS)
     for table in combined(batches):
         with _holding(database(), table, bounds):
             found = engine.table(database(), query, STAGE).combine_chunks()
@@ -89,10 +86,10 @@ def _in_order(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     if not parts:
         return
     table = unpacked(parts)
-    query = sorted_rows.written_in_order(_ROWS, table.schema.names)
+    query = written_in_order(_ROWS, table.schema.names)
     with engine.registered(con := database(), {_ROWS: table}):
         for batch in engine.batches(con, query, STAGE):
-            places, lengths, values = zip(*sorted_rows.pieces(batch), strict=True)
+            places, lengths, values = zip(*pieces(batch), strict=True)
             yield pa.record_batch(
                 {
                     "place": pa.array(places, pa.int32()),
@@ -106,7 +103,7 @@ def _in_order(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _fresh() -> Iterator[duckdb.DuckDBPyConnection]:
     """Give a new database for the driver, which may make two releases at a time."""
     with engine.in_memory(threads=1) as con:
-        in_utc(con)
+        set_utc(con)
         yield con
 
 
@@ -114,5 +111,5 @@ def _holding(
     con: duckdb.DuckDBPyConnection, rows: pa.Table, bounds: pa.Table | None = None
 ) -> contextlib.AbstractContextManager[None]:
     """Register rows of Spark, and bounds, as tables."""
-    tables = {_ROWS: as_spark_has_it(rows, pa.schema([]))} | ({} if bounds is None else {_BOUNDS: bounds})
+    tables = {_ROWS: in_utc(rows)} | ({} if bounds is None else {_BOUNDS: bounds})
     return engine.registered(con, tables)

@@ -18,12 +18,10 @@ from duckanon.kernels.recipes import MDAV_MAX_RECORDS
 from duckanon.release.stages.bucket import tile_size
 from duckanon.release.stages.classes import sums_of
 from duckanon.release.stages.partition.plan import candidates
-from duckanon.spark.handed import as_spark_has_it, with_key
-from duckanon.spark.packed import unpacked
-from duckanon.spark.worker import database
+from duckanon.spark.tasks import database, in_utc, unpacked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -65,13 +63,14 @@ def partition(dealt: DataFrame, staged: Staged, embedded: Embedded, policy: Poli
     """
     spark, work = dealt.sparkSession, work_of(embedded, policy, staged.size)
     context, schema = spark.sparkContext.broadcast(work), with_classes(staged.frame.schema)
-    task: Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table] = partial(labelled, context)
     tiles = -(-staged.size // work.tile)
     tasks = max(min(spark.sparkContext.defaultParallelism, tiles), tiles // TASK_TILES)
     # A hash would give some tasks far more tiles than other tasks.
     share = sf.pmod(sf.col("tile"), sf.lit(tasks)).cast("int")
     shared = dealt.withColumn("share", share).repartitionById(tasks, "share")
-    shared.groupBy("tile", "share").applyInArrow(with_key(task), schema).write.parquet(folder)
+    shared.groupBy("tile", "share").applyInArrow(
+        lambda key, table: labelled(context, key, table), schema
+    ).write.parquet(folder)
     return spark.read.parquet(folder)
 
 
@@ -106,8 +105,7 @@ def with_classes(schema: StructType) -> StructType:
 def labelled(context: Broadcast[TileWork], key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
     """Label the packed records of a tile, in a task. Equal tiles get equal classes."""
     work = context.value
-    given = unpacked(table.column("packed"))
-    records = in_order(given)
+    records = in_order(unpacked(table.column("packed")))
     points, codes = work.embedded.points(records), work.embedded.codes(records)
     labels, count = np.empty(len(records), np.int64), 0
     for rows in _split(np.arange(len(records)), points, SPLIT_FROM_TILE_SIZES * work.tile, work.tile):
@@ -116,12 +114,12 @@ def labelled(context: Broadcast[TileWork], key: tuple[pa.Scalar, ...], table: pa
         count += int(local.max()) + 1
     violations = violations_of(work.embedded.thresholds, codes, labels)
     numbers = labels + (int(key[0].as_py()) << CLASS_BITS)
-    return with_class_figures(records, given.schema, points, labels, numbers, violations)
+    return with_class_figures(records, points, labels, numbers, violations)
 
 
 def with_class_figures(
-    records: pa.Table, given: pa.Schema, points: NDArray[np.float64], labels: NDArray[np.int64],
-    numbers: NDArray[np.int64], violations: NDArray[np.float64],
+    records: pa.Table, points: NDArray[np.float64], labels: NDArray[np.int64], numbers: NDArray[np.int64],
+    violations: NDArray[np.float64],
 ) -> pa.Table:  # fmt: skip
     """Return the records with number and violation of their class; `labels` number the classes of the tile.
 
@@ -134,14 +132,14 @@ def with_class_figures(
     added = {"class_id": numbers, "violation": violations[labels], "within": within, "whole": whole}
     for name, column in added.items():
         records = records.append_column(name, arrow.arrow(column))
-    return as_spark_has_it(records, given)
+    return in_utc(records)
 
 
 def in_order(table: pa.Table) -> pa.Table:
     """Rows in the order of all their values."""
     query = templates.render("spark.sql.j2:in_order", relation="duckanon_tile")
     with engine.registered(database(), {"duckanon_tile": table}):
-        return engine.table(database(), query, "partition")
+        return engine.table(database(), query, "partition").cast(table.schema)
 
 
 def _classes(work: TileWork, points: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np.int64]:

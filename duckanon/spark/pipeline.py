@@ -17,20 +17,15 @@ from duckanon.policy.reported import reported_figure
 from duckanon.release.folders import EVIDENCE, NAME, FolderEvidence, reported_policy
 from duckanon.spark.advice import AdvisedRelease, advice
 from duckanon.spark.audits import audited
-from duckanon.spark.class_sums import information_loss
-from duckanon.spark.columns import bound
-from duckanon.spark.digits import with_digits
 from duckanon.spark.embed import embed
 from duckanon.spark.evidence import fingerprint
-from duckanon.spark.files import StoredRecords
-from duckanon.spark.min_values import min_values
 from duckanon.spark.partition import partition
 from duckanon.spark.publish import place_of
-from duckanon.spark.recode import recoded
-from duckanon.spark.repair import repair
+from duckanon.spark.recode import min_values, recoded, with_digits
+from duckanon.spark.repair import information_loss, repair, suppress
 from duckanon.spark.session import check_session, one_line_errors
-from duckanon.spark.stage import stage
-from duckanon.spark.suppress import suppress
+from duckanon.spark.stage import bound, stage
+from duckanon.spark.tasks import StoredRecords
 from duckanon.spark.tiles import tiled
 
 if TYPE_CHECKING:

@@ -1,33 +1,106 @@
-"""Repair: classes that still violate t or l are merged with other classes, across tiles.
+"""Suppress and repair: no class is left that violates t or l.
 
-The driver gets the violating classes, and the means of the classes near them.
+`suppress` leaves the worst classes out, and merges other violating classes within tiles. `repair` merges
+classes across tiles: the driver gets the violating classes, and the means of the classes near them.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 
 from duckanon.database import arrow
 from duckanon.errors import PolicyError
 from duckanon.kernels.closeness.threshold import violations_per_class
-from duckanon.kernels.merging.merge import class_members, merge_classes
-from duckanon.spark.class_sums import class_sums
+from duckanon.kernels.merging.merge import class_members, merge_classes, violations_of
+from duckanon.policy.reported import reported_figure
+from duckanon.release.stages.classes import sums_of
+from duckanon.release.stages.partition.leave_out import worst_classes
+from duckanon.spark.embed import limited
+from duckanon.spark.partition import CLASS_BITS, in_order, with_class_figures, with_classes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
+    from pyspark import Broadcast
     from pyspark.sql import DataFrame
 
+    from duckanon.policy.policy import Policy
     from duckanon.spark.embed import Embedded
+    from duckanon.spark.stage import Staged
+
+DRIVER_MAX_CLASSES = 1_000_000
+"""Largest number of violating classes on the driver, the worst first; the others are merged."""
 
 FIRST_CANDIDATES = 256
 """First number of candidates around each violating class; eight times as many after each failure."""
 
 DRIVER_MAX_RECORDS = 2_000_000
 """Largest number of records whose values the driver takes; above it, an error comes before memory ends."""
+
+_REPORTED_COLUMNS = ("class_id", "violation", "within", "whole")
+
+
+def suppress(
+    labelled: DataFrame, staged: Staged, embedded: Embedded, policy: Policy, folder: str
+) -> tuple[DataFrame, Embedded, int]:
+    """Write the released records with their classes; return them, their domains, and the count left out.
+
+    t is from the released table, so thresholds and domains change. Violating classes merge within tiles.
+    """
+    if not embedded.thresholds or policy.suppression_limit == 0:
+        return labelled, embedded, 0
+    spark = labelled.sparkSession
+    gone = _worst(labelled, int(policy.suppression_limit * staged.size), staged.size)
+    names = spark.createDataFrame(pa.table({"class_id": arrow.arrow(gone)}))
+    kept = labelled.join(sf.broadcast(names), "class_id", "left_anti") if len(gone) else labelled
+    size = kept.count()
+    new = limited(embedded, replace(staged, frame=kept, folder=None, size=size), policy, f"{folder}_values")
+    context = spark.sparkContext.broadcast(new)
+    columns = [field for field in labelled.schema.fields if field.name not in _REPORTED_COLUMNS]
+    tile = sf.shiftright("class_id", CLASS_BITS).alias("tile")
+    merged = kept.groupBy(tile).applyInArrow(
+        lambda table: _merged_in_tile(context, table), with_classes(StructType(columns))
+    )
+    merged.write.parquet(folder)
+    return spark.read.parquet(folder), new, staged.size - size
+
+
+def _worst(labelled: DataFrame, most: int, size: int) -> NDArray[np.int64]:
+    """Return the classes to leave out: at most `most` records, and never all classes."""
+    each = labelled.where("violation > 0").groupBy("class_id")
+    classes = each.agg(sf.count(sf.lit(1)).alias("size"), sf.max("violation").alias("violation"))
+    a_record = sf.desc(sf.col("violation") / sf.col("size"))
+    worst = classes.orderBy(a_record, "class_id").limit(DRIVER_MAX_CLASSES).toArrow()
+    numbers, sizes = arrow.numbers(worst.column("class_id")), arrow.numbers(worst.column("size"))
+    gone = worst_classes(arrow.numbers(worst.column("violation")), sizes, most)
+    return np.asarray(numbers[gone] if int(sizes[gone].sum()) < size else numbers[:0], np.int64)
+
+
+def _merged_in_tile(context: Broadcast[Embedded], table: pa.Table) -> pa.Table:
+    """Merge violating classes of a tile with other classes, in a task."""
+    embedded = context.value
+    records = in_order(table)
+    numbers, labels = np.unique(arrow.numbers(records.column("class_id")), return_inverse=True)
+    records = records.drop_columns([*_REPORTED_COLUMNS])
+    points, codes = embedded.points(records), embedded.codes(records)
+    if violations_of(embedded.thresholds, codes, labels).any():
+        classes, (offsets, members) = sums_of(points, labels), class_members(labels, codes)
+        united = merge_classes(
+            classes.sums / classes.sizes[:, None], classes.sizes, members, offsets, embedded.thresholds,
+            partner="efficient",
+        )  # fmt: skip
+        _, first = np.unique(united, return_index=True)
+        numbers, labels = numbers[first], united[labels]
+    above = violations_of(embedded.thresholds, codes, labels)
+    return with_class_figures(records, points, labels, numbers[labels], above)
 
 
 def repair(labelled: DataFrame, embedded: Embedded) -> tuple[DataFrame, bool]:
@@ -107,3 +180,46 @@ def _united(
     first = np.full(int(united.max()) + 1, len(numbers))
     np.minimum.at(first, united, np.arange(len(numbers)))
     return np.asarray(first[united])
+
+
+def class_sums(labelled: DataFrame, embedded: Embedded) -> DataFrame:
+    """Return number, size and sums of every class, independent of the order of records."""
+    context = labelled.sparkSession.sparkContext.broadcast(embedded)
+    columns = [one.field.column for one in embedded.axes]
+    points = labelled.select("class_id", *columns).mapInArrow(
+        partial(_placed, context), "class_id bigint, point array<double>"
+    )
+    # Sums of integers, in units of 2^-32, do not depend on the order.
+    exact = sf.transform("point", lambda x: sf.rint(x * 4294967296).cast("bigint"))
+    spread = points.select("class_id", sf.posexplode_outer(exact).alias("axis", "value"))
+    summed = spread.groupBy("class_id", "axis").agg(
+        sf.sum("value").alias("total"), sf.count(sf.lit(1)).alias("size")
+    )
+    rows = sf.sort_array(sf.collect_list(sf.struct("axis", "total")))
+    return (
+        summed.groupBy("class_id")
+        .agg(sf.max("size").alias("size"), rows.alias("sums"))
+        .select("class_id", "size", sf.transform("sums", lambda x: x["total"] / 4294967296).alias("sums"))
+    )
+
+
+def _placed(context: Broadcast[Embedded], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Give the coordinates of records, in a task."""
+    for batch in batches:
+        points = context.value.points(pa.Table.from_batches([batch]))
+        ends = np.arange(len(points) + 1, dtype=np.int32) * points.shape[1]
+        point = pa.ListArray.from_arrays(pa.array(ends), pa.array(points.ravel()))
+        yield pa.RecordBatch.from_arrays([batch.column(0), point], ["class_id", "point"])
+
+
+def information_loss(labelled: DataFrame, embedded: Embedded) -> float:
+    """Information loss in per cent, rounded as in every report, because the order of additions varies."""
+    [[squares]] = labelled.agg(sf.sum("whole")).collect()
+    if not squares:
+        return 0.0
+    square = sf.aggregate("sums", sf.lit(0.0), lambda total, x: total + x * x)
+    of_axes = [sf.sum(sf.col("sums")[axis]) for axis in range(embedded.dimensions)]
+    classes = class_sums(labelled, embedded)
+    [row] = classes.agg(sf.sum("size"), sf.sum(square / sf.col("size")), *of_axes).collect()
+    within, whole = squares - row[1], squares - sum(total * total for total in row[2:]) / row[0]
+    return reported_figure(100 * within / whole) if whole > 0 else 0.0

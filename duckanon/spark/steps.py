@@ -17,13 +17,18 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from sqlglot import exp
 
+from duckanon.audits.headers import rows_of, verdict_name
 from duckanon.audits.portable import audit_sql
+from duckanon.audits.report import Measure
 from duckanon.database import templates
+from duckanon.errors import SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyspark.sql import DataFrame
+
+    from duckanon.audits.run import AuditColumn
 
     Found = TypeVar("Found")
 
@@ -47,6 +52,9 @@ _WITHOUT_COMPILING = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 """Settings for few records: compiling a program for each step would take longer than the step."""
+
+_OF_CLASSES = {"class_size": "class_sizes", "metrics": "class_metrics", "risk": "reidentification_risk"}
+"""Audits of classes, not of values, by the name under which other audits read them."""
 
 
 class Step(NamedTuple):
@@ -163,3 +171,60 @@ def own_session(records: DataFrame) -> Iterator[Steps]:
         yield steps
     finally:
         steps.forget()
+
+
+def _number(steps: Steps, values: int, count: int) -> int:
+    """Make `member`, the records with the number of their class; return the number of classes.
+
+    Comparing and moving a number costs less than comparing and moving all quasi-identifiers.
+    """
+    classes = steps.keep("class_number", steps.rendered("class_number"))
+    names = [f"s{number}" for number in range(1, values + 1)]
+    found = steps.keep("member", steps.rendered("member", values=names, few=classes <= BROADCAST_MAX_ROWS))
+    if found != count:
+        raise SourceError(
+            f"{count} records were {found} when their classes were asked for: do others write there?"
+        )
+    steps.forget("record", "class_number")
+    return classes
+
+
+def measures_in_steps(
+    steps: Steps, columns: Sequence[AuditColumn], k: int | None, count: int
+) -> Iterator[Measure]:
+    """Give the measures in the order of a report: k, every l, every t, then measures without threshold."""
+    classes = _number(steps, len(columns), count)
+    steps.define("class_member", steps.rendered("class_member", value="NULL"))
+    steps.define("threshold", steps.rendered("threshold", k=k, l=None, c=None, t=None))
+    for name, audit in _OF_CLASSES.items():
+        steps.audit(name, audit)
+    steps.audit("audited", "verdict_k_anonymity")
+    yield from _judged(steps, "k_anonymity", None, k)
+    [figures] = steps.rendered("figures").collect()
+    closeness = []
+    for number, one in enumerate(columns, 1):
+        kind = "distinct" if one.l_kind == "recursive" and one.c is None else one.l_kind
+        steps.define("class_member", steps.rendered("class_member", value=f"s{number}"))
+        steps.define("threshold", steps.rendered("threshold", k=k, l=one.l, c=one.c, t=one.t))
+        yield from _judged(steps, f"{kind}_l_diversity", one, one.l)
+        closeness += _judged(steps, "t_closeness", one, one.t)
+    yield from closeness
+    for measure, value in figures.asDict().items():
+        yield Measure(measure, None, None, value, classes, None, None, None)
+
+
+def _judged(steps: Steps, measure: str, column: AuditColumn | None, threshold: object) -> list[Measure]:
+    """Measure every class against a threshold."""
+    rows = rows_of(measure)
+    if rows is not None:
+        steps.audit(rows.relation, rows.audit.replace("*", column.distance if column else ""))
+    steps.audit("audited", verdict_name(measure))
+    steps.define("verdict", steps.rendered("verdict", measure=measure, threshold=threshold))
+    steps.audit("report", "report")
+    return [
+        Measure(
+            measure, column.name if column else None, row["threshold"], row["value"],
+            row["classes"], row["violations"], row["records"], row["passed"],
+        )
+        for row in steps.frame("report").collect()
+    ]  # fmt: skip

@@ -16,9 +16,7 @@ from pyspark.sql import functions as sf
 
 from duckanon.kernels import recipes
 from duckanon.release.stages.bucket import FIRST_CLASS_MAX_RECORDS, Cut, cuts_of, tile_size
-from duckanon.spark.files import mapped
-from duckanon.spark.handed import combined
-from duckanon.spark.packed import PACKED, packed
+from duckanon.spark.tasks import PACKED, combined, mapped, packed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

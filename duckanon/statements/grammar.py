@@ -10,9 +10,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from duckanon.statements.names import QualifiedName, read_name, read_text
 from duckanon.statements.options import read_options
-from duckanon.statements.tokens import BLANKS, place_of
+from duckanon.statements.tokens import BLANKS, QualifiedName, place_of, read_name, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -65,7 +65,7 @@ def read_options(reader: Reader) -> Options:
 def options_to_policy(options: Options) -> Policy:
     """Policy from the options of CREATE ANONYMIZED VIEW, checked without the source."""
     # If one option is wrong, the PolicyError has its line and column.
-    values = _checked(options, OPTIONS)
+    values = checked(options, OPTIONS)
     for name, example in (("quasi_identifiers", "(age, zip)"), ("k", "5")):
         if name not in values:
             raise PolicyError(f"option {name!r} is missing: write {name} = {example} in WITH (...)")
@@ -77,8 +77,8 @@ def options_to_audit(options: Options, base: AuditPolicy | None = None) -> Audit
     # With the policy of an anonymized view as base, its roles stay and thresholds in the options replace its
     # own.
     if base is not None:
-        return base.override(**_checked(options, THRESHOLD_OPTIONS))
-    values = _checked(options, AUDIT_OPTIONS)
+        return base.override(**checked(options, THRESHOLD_OPTIONS))
+    values = checked(options, AUDIT_OPTIONS)
     if "quasi_identifiers" not in values:
         raise PolicyError(
             "option 'quasi_identifiers' is missing: write quasi_identifiers = (age, zip) in WITH (...)"
@@ -86,18 +86,8 @@ def options_to_audit(options: Options, base: AuditPolicy | None = None) -> Audit
     return AuditPolicy(**values)
 
 
-def options_to_export(options: Options) -> dict[str, Any]:
-    """Options of EXPORT by name; a PolicyError with line and column if one is unknown or wrong."""
-    return _checked(options, EXPORT_OPTIONS)
-
-
-def options_to_refresh(options: Options) -> dict[str, Any]:
-    """Options of REFRESH by name; a PolicyError with line and column if one is unknown or wrong."""
-    return _checked(options, REFRESH_OPTIONS)
-
-
-def _checked(options: Options, known: Sequence[str]) -> dict[str, Any]:
-    """Return the values in the form that a policy keeps; raise with the place of a wrong option."""
+def checked(options: Options, known: Sequence[str]) -> dict[str, Any]:
+    """Values by name, in the form that a policy keeps; a PolicyError has the place of a wrong option."""
     values = {}
     for option in options.values():
         if option.name not in known:

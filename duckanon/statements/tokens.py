@@ -1,4 +1,4 @@
-"""Tokens of SQL text as DuckDB reads it: enough to cut a script into statements and to read our own.
+"""Tokens of SQL text as DuckDB reads it, and names of relations: enough to cut a script and to read our own.
 
 sqlglot's tokenizer reads SQL in other ways than DuckDB. It ends an identifier at ``$`` (``a$b$``), takes all
 text after EXPLAIN or CALL for one string, and removes ``{# ; #}`` as a comment. ``duckdb.tokenize`` takes
@@ -10,9 +10,10 @@ these tokens with DuckDB's own cuts.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from duckanon.errors import StatementError
+from duckanon.errors import PolicyError, StatementError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +36,9 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
+
+
+_AFTER_NAME = frozenset({"AS", "WITH", "TO"})
 
 
 class Token(NamedTuple):
@@ -168,6 +172,61 @@ def unquoted(token: Token) -> str:
         tag = token.text[: token.text.index("$", 1) + 1]
         return token.text[len(tag) : -len(tag)]
     return token.text[1:-1].replace(quote * 2, quote)
+
+
+@dataclass(frozen=True)
+class QualifiedName:
+    """Unquoted name of a relation; of a name of two parts the first part is `schema`."""
+
+    catalog: str | None
+    schema: str | None
+    name: str
+
+
+def parse_name(text: str) -> QualifiedName:
+    """Name of one to three parts, or of a file in single quotes; a PolicyError for any other text.
+
+    >>> parse_name('main."my view"')
+    QualifiedName(catalog=None, schema='main', name='my view')
+    """
+    reader = Reader(Piece(text, 1, 1))
+    try:
+        name = read_name(reader, file=True)
+        if reader.next.kind == "end":
+            return name
+    except StatementError as wrong:
+        raise PolicyError(f"{text!r} is not a name: {wrong}") from wrong
+    raise PolicyError(f'{text!r} is not a name: write name, schema.name or, with other characters, "my name"')
+
+
+def read_name(reader: Reader, *, file: bool = False) -> QualifiedName:
+    """Read a name of one to three parts or, with `file`, the name of a file in single quotes."""
+    if file and reader.next.kind == "string":
+        return QualifiedName(None, None, read_text(reader, "the name of a file"))
+    parts = [_part(reader)]
+    while reader.accept_symbol("."):
+        parts.append(_part(reader))
+    if len(parts) > 3:
+        raise reader.error("a name has at most three parts: catalog.schema.name")
+    catalog, schema, name = [None] * (3 - len(parts)) + parts
+    return QualifiedName(catalog, schema, str(name))
+
+
+def read_text(reader: Reader, what: str) -> str:
+    """Read a string; raise, naming it `what`, if it is empty or has backslash escapes (``E'...'``)."""
+    token = reader.next
+    if token.kind != "string" or token.text[0] in "eE" or not unquoted(token):
+        raise reader.expected(f"{what} (text in single quotes)")
+    return unquoted(reader.take())
+
+
+def _part(reader: Reader) -> str:
+    token: Token = reader.next
+    if token.kind not in {"word", "name"} or token.keyword in _AFTER_NAME:
+        raise reader.expected("a name")
+    if token.text == '""':
+        raise reader.error("a name is empty: write at least one character between the quotes")
+    return unquoted(reader.take())
 
 
 def _comment_end(text: str, start: int) -> int | None:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from duckanon.database import arrow, ordered
+from duckanon.database import arrow
 from duckanon.errors import PolicyError, ReleaseError
 from duckanon.kernels.steered.stream import AttributeLimit
 from duckanon.policy.bind import Role
@@ -47,10 +47,10 @@ class SensitiveValues:
 
     def __init__(self, attributes: Sequence[Attribute], types: dict[str, pa.DataType]) -> None:
         self.attributes = attributes
-        self._known = [ordered.plain(pa.nulls(0, types[one.name])) for one in attributes]
+        self._known = [arrow.sortable(pa.nulls(0, types[one.name])) for one in attributes]
         for one, known in zip(attributes, self._known, strict=True):
             try:
-                ordered.places(ordered.distinct(known), known)
+                arrow.places_among(arrow.distinct(known), known)
             except pa.ArrowNotImplementedError as cause:
                 raise PolicyError(
                     f"sensitive column {one.name!r} is {one.type}, which is not yet for t and l of a stream: "
@@ -59,18 +59,19 @@ class SensitiveValues:
 
     def learn(self, tuples: pa.Table, counts: Sequence[NDArray[np.int64]] | None) -> Renumbering | None:
         """Learn the values of tuples and forget values with count 0; None if all values are known."""
-        columns = [ordered.plain(tuples.column(one.name)) for one in self.attributes]
-        new = [ordered.distinct(column) for column in columns]
+        columns = [arrow.sortable(tuples.column(one.name)) for one in self.attributes]
+        new = [arrow.distinct(column) for column in columns]
         unknown = [
-            ordered.places(values, known).null_count for values, known in zip(new, self._known, strict=True)
+            arrow.places_among(values, known).null_count
+            for values, known in zip(new, self._known, strict=True)
         ]
         if not any(unknown):
             return None
         places = []
         for place, (known, values) in enumerate(zip(self._known, new, strict=True)):
             stay = known if counts is None else known.filter(pa.array(counts[place][: len(known)] > 0))
-            now = ordered.distinct(pa.concat_arrays([stay, values]))
-            found = ordered.places(known, now)
+            now = arrow.distinct(pa.concat_arrays([stay, values]))
+            found = arrow.places_among(known, now)
             places.append(arrow.numbers(pc.fill_null(found, -1)).astype(np.int64))
             self._known[place] = now
         return Renumbering(places, [len(known) for known in self._known])
@@ -78,7 +79,7 @@ class SensitiveValues:
     def of(self, tuples: pa.Table) -> NDArray[np.int64]:
         """Numbers (S, m) of the values of tuples, all of which are known."""
         found = [
-            arrow.numbers(ordered.places(ordered.plain(tuples.column(one.name)), known))
+            arrow.numbers(arrow.places_among(arrow.sortable(tuples.column(one.name)), known))
             for one, known in zip(self.attributes, self._known, strict=True)
         ]
         return np.array(found, np.int64).reshape(len(found), len(tuples))

@@ -47,7 +47,7 @@ class Coordinates:
 
     attributes: Sequence[Attribute]
     policy: StreamPolicy
-    climbs: Mapping[str, Climb] = field(default_factory=dict)  # hierarchies by column
+    climbs: Mapping[str, Climb]  # hierarchies by column
     scales: dict[str, tuple[float, float]] = field(default_factory=dict)
     corners: dict[tuple[str, int], dict[int, int]] = field(default_factory=dict)  # by column and level
 

@@ -121,17 +121,6 @@ def _open_castle(
     )  # fmt: skip
 
 
-def _push_castle(
-    waiting: clusters.Castle, points: NDArray[np.float64], subjects: NDArray[np.int64] | None,
-    _: NDArray[np.int64] | None,
-) -> Departure:  # fmt: skip
-    return _castle(castle.push(waiting, points, subjects))
-
-
-def _finish_castle(waiting: clusters.Castle) -> Departure:
-    return _castle(castle.finish(waiting))
-
-
 def _castle(written: classes.CastleOutput) -> Departure:
     unlike = int(written.unlike.sum())
     why = {"few": len(written.dropped) - unlike, "unlike": unlike}
@@ -141,13 +130,17 @@ def _castle(written: classes.CastleOutput) -> Departure:
     )  # fmt: skip
 
 
-def _never(_: stream.Buffer) -> NDArray[np.int64]:
-    return np.zeros(0, np.int64)
-
-
 METHODS: Mapping[str, MethodFunctions] = {
-    "steered": MethodFunctions(_open_steered, _push_steered, _finish_steered, stream.held, _never),
-    "castle": MethodFunctions(_open_castle, _push_castle, _finish_castle, castle.held, castle.public),
+    "steered": MethodFunctions(
+        _open_steered, _push_steered, _finish_steered, stream.held, lambda _: np.zeros(0, np.int64)
+    ),
+    "castle": MethodFunctions(
+        _open_castle,
+        lambda waiting, points, subjects, _: _castle(castle.push(waiting, points, subjects)),
+        lambda waiting: _castle(castle.finish(waiting)),
+        castle.held,
+        castle.public,
+    ),
 }
 
 

@@ -13,7 +13,7 @@ from duckanon.database.intake import readable
 from duckanon.database.relations import columns_of, lookup, named, relation_of, resolve, subquery
 from duckanon.errors import AuditFailure, DuckanonError, ReleaseError, SourceError
 from duckanon.policy.names import fold
-from duckanon.statements.names import parse_name
+from duckanon.statements.tokens import parse_name
 from duckanon.streams.coordinates import with_rows
 from duckanon.streams.report import with_evidence_of_table
 from duckanon.streams.stream import AnonymizedStream

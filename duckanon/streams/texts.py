@@ -43,10 +43,6 @@ _OF_JSON: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def _ignored(count: int) -> None:
-    """Ignore the number of waiting tuples."""
-
-
 @dataclass(frozen=True)
 class _Texts:
     """Tuples of a block, every value a text; or the lines of a block of JSON."""
@@ -60,8 +56,8 @@ def csv_batches(
     chunks: Iterator[bytes],
     *,
     first: int,
+    waiting: Callable[[int], object],
     numbers: Collection[str] = (),
-    waiting: Callable[[int], object] = _ignored,
     typed: Collection[str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Record batches of a CSV with a header; its `first` tuples fix the types of the `typed` columns.
@@ -69,7 +65,9 @@ def csv_batches(
     A column of `numbers` without a value is DOUBLE. `waiting` gets the number of tuples that wait for types.
     """
     begin, header = _header(chunks)
-    delimiter = _delimiter(header)
+    outside = "".join(header.split('"')[0::2])
+    # A comma for a single name.
+    delimiter = max(DELIMITERS, key=lambda sign: (outside.count(sign), sign == ","))
     records = blocks(itertools.chain([begin], chunks), delimiter)
     block = next(records, None)
     if block is None:
@@ -89,8 +87,8 @@ def json_batches(
     chunks: Iterator[bytes],
     *,
     first: int,
+    waiting: Callable[[int], object],
     numbers: Collection[str] = (),
-    waiting: Callable[[int], object] = _ignored,
 ) -> Iterator[pa.RecordBatch]:
     """Record batches of JSON lines, one object a line; the keys of the first tuples are the columns.
 
@@ -162,12 +160,6 @@ def _header(chunks: Iterator[bytes]) -> tuple[bytes, str]:
         if b"\n" in begin:
             break
     return begin, begin.split(b"\n", 1)[0].decode(errors="replace")
-
-
-def _delimiter(header: str) -> str:
-    """Return the delimiter between the names; a comma for a single name."""
-    outside = "".join(header.split('"')[0::2])
-    return max(DELIMITERS, key=lambda sign: (outside.count(sign), sign == ","))
 
 
 def _names(block: Block) -> tuple[list[str], Block]:

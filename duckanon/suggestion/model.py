@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from duckanon.audits.legible import legible
 from duckanon.audits.report import text_table
 from duckanon.database import templates
-from duckanon.database.quoting import ident
+from duckanon.database.templates import ident
 from duckanon.policy.bind import Role
 from duckanon.policy.kinds import NUMBERS, default_rule, kind_of
 
@@ -232,7 +232,7 @@ def _columns(suggestion: Suggestion) -> list[str]:
     rows = [
         (
             legible(column.name),
-            _short(column.type),
+            column.type if len(column.type) <= 24 else f"{column.type[:21]}...",
             column.values,
             percent(column.distinct_ratio),
             percent(column.null_share),
@@ -243,7 +243,7 @@ def _columns(suggestion: Suggestion) -> list[str]:
         )
         for column in suggestion.columns
     ]
-    counts = f"{_count(suggestion.records, 'record')}, {_count(len(rows), 'column')}"
+    counts = f"{number_of(suggestion.records, 'record')}, {number_of(len(rows), 'column')}"
     head = f"{legible(suggestion.name)}: {counts}"
     heads = ("column", "type", "values", "distinct", "NULL", "unique", "role", "proposal", "reason")
     return [head, *text_table(heads, rows)]
@@ -256,7 +256,12 @@ def _sets(suggestion: Suggestion) -> list[str]:
         shown = [one for sets in by_size for one in sets[:SHOWN_SETS]]
         heads = ["columns", "unique", "records", "on no part"]
         rows = [
-            [_names(one.columns), percent(one.unique_share), one.unique_records, one.special_records]
+            [
+                ", ".join(map(legible, one.columns)),
+                percent(one.unique_share),
+                one.unique_records,
+                one.special_records,
+            ]
             for one in shown
         ]
         if suggestion.sampled < suggestion.records:
@@ -271,12 +276,8 @@ def _sets(suggestion: Suggestion) -> list[str]:
     if every is not None:
         share = f"{percent(every.unique_share)} of all records are alone"
         counts = f"({every.unique_records} of {every.records})"
-        lines.append(f"{_count(len(every.columns), 'quasi-identifier')} together: {share} {counts}")
+        lines.append(f"{number_of(len(every.columns), 'quasi-identifier')} together: {share} {counts}")
     return lines
-
-
-def _names(columns: tuple[str, ...]) -> str:
-    return ", ".join(map(legible, columns))
 
 
 def _special(suggestion: Suggestion) -> list[str]:
@@ -286,7 +287,7 @@ def _special(suggestion: Suggestion) -> list[str]:
         (special.size, special.records, percent(special.records / suggestion.sampled), special.sets)
         for special in suggestion.special_uniques
     ]
-    examined = _count(len(suggestion.examined), "column")
+    examined = number_of(len(suggestion.examined), "column")
     lines = [f"special uniques: records that so many of {examined}, and no fewer, single out"]
     lines += text_table(("columns", "records", "share", "minimal sets"), rows)
     shares = [f"{legible(name)} {percent(share)}" for name, share in suggestion.contributions[:5] if share]
@@ -308,7 +309,7 @@ def _sampled(suggestion: Suggestion) -> list[str]:
 def _warnings(suggestion: Suggestion) -> list[str]:
     lines = [f"warning: {legible(warning)}" for warning in suggestion.warnings[:SHOWN_WARNINGS]]
     left = len(suggestion.warnings) - len(lines)
-    return [*lines, f"and {_count(left, 'warning')} more, in --format json"] if left else lines
+    return [*lines, f"and {number_of(left, 'warning')} more, in --format json"] if left else lines
 
 
 def _statement(suggestion: Suggestion) -> list[str]:
@@ -344,12 +345,9 @@ def percent(share: float) -> str:
     return ">99.9 %" if 0.999 < share < 1 else f"{100 * share:.1f} %"
 
 
-def _count(number: int, what: str) -> str:
+def number_of(number: int, what: str) -> str:
+    """Number with its noun, in the singular or plural."""
     return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 24 else text[:21] + "..."
 
 
 K = 5

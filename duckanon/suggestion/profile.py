@@ -78,7 +78,7 @@ class SourceColumn:
 
 @dataclass(frozen=True)
 class Facts:
-    """Counts of a column over all records, and figures of the `looked_at` values as text."""
+    """Counts of a column over all records, and figures of at most `PATTERN_MAX_VALUES` values as text."""
 
     column: SourceColumn
     records: int
@@ -89,7 +89,6 @@ class Facts:
     low: float | None = None  # least number, or year of a date
     high: float | None = None
     whole: bool | None = None
-    looked_at: int = 0  # values, at most `PATTERN_MAX_VALUES`
     length: float = 0.0  # mean, in characters
     words: float = 0.0  # mean
     shortest: int = 0
@@ -158,7 +157,6 @@ def _shaped(con: duckdb.DuckDBPyConnection, sample: str, facts: Facts) -> Facts:
     shares = {name: count / max(looked_at, 1) for name, count in zip(PATTERNS, matched, strict=True)}
     return replace(
         facts,
-        looked_at=looked_at,
         length=length,
         words=words,
         shortest=shortest,
@@ -207,7 +205,9 @@ def uniqueness_of_sets(
     query = templates.render("relation.sql.j2:count", relation=named("temp", codes))
     size = int(engine.rows(con, query, "suggest")[0][0])
     examined = min(len(chosen), TRIPLES_MAX_COLUMNS)
-    subsets = _wanted(len(chosen), examined)
+    # A set comes after its parts.
+    sizes = ((1, len(chosen)), (2, len(chosen)), (3, examined))
+    subsets = [members for size_of, among in sizes for members in combinations(range(among), size_of)]
     alone: dict[tuple[int, ...], Flags] = {}
     special: dict[tuple[int, ...], Flags] = {}
     with progress.step("sets of columns", len(subsets), "sets") as step:
@@ -267,15 +267,6 @@ def _place(column_set: ColumnSet) -> tuple[int, int, int, tuple[str, ...]]:
         -(column_set.special_records or 0),
         column_set.columns,
     )
-
-
-def _wanted(paired: int, examined: int) -> list[tuple[int, ...]]:
-    """Return the sets to count, each after its parts."""
-    return [
-        *combinations(range(paired), 1),
-        *combinations(range(paired), 2),
-        *combinations(range(examined), 3),
-    ]
 
 
 def _alone(con: duckdb.DuckDBPyConnection, codes: str, columns: list[str], size: int) -> Flags:

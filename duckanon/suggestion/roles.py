@@ -10,7 +10,7 @@ from duckanon.errors import PolicyError
 from duckanon.policy.bind import Role, bind
 from duckanon.policy.kinds import NUMBERS, code_named
 from duckanon.policy.policy import Policy
-from duckanon.suggestion.model import ColumnSuggestion
+from duckanon.suggestion.model import ColumnSuggestion, number_of
 from duckanon.suggestion.names import key_named, named, person_named, title_named
 
 if TYPE_CHECKING:
@@ -392,8 +392,8 @@ def _of_values(facts: Facts, proposal: Proposal) -> list[str]:
     name, warnings = repr(facts.column.name), []
     if facts.unusable and proposal.role is Role.QUASI_IDENTIFIER:
         warnings.append(
-            f"{name} is NaN or infinite in {_records(facts.unusable)}, which a release does not take: "
-            "the statement turns them into NULL"
+            f"{name} is NaN or infinite in {number_of(facts.unusable, 'record')}, which a release does not "
+            "take: the statement turns them into NULL"
         )
     if facts.repair == "double" and proposal.role is Role.QUASI_IDENTIFIER and not is_code(facts):
         warnings.append(f"{name} has numbers too large for an exact mean: the statement makes them DOUBLE")
@@ -435,10 +435,6 @@ def _several_records(facts: Facts, subject: Facts | None) -> str:
         f"{several}they have several records each, and k counts records, not persons; name it as subject, or "
         "keep one record a person in the query"
     )
-
-
-def _records(count: int) -> str:
-    return f"{count} record{'' if count == 1 else 's'}"
 
 
 def _repeats(facts: Facts) -> bool:

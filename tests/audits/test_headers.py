@@ -114,7 +114,7 @@ def test_a_new_audit_is_a_macro(con: DuckDBPyConnection, call: str) -> None:
 
 @pytest.mark.usefixtures("own_sql")
 def test_new_audits_stand_behind_those_that_have_a_place() -> None:
-    names = [name for name, _ in macros.macro_names()]
+    names = list(macros.bindings())
     assert names[-len(NEW) - 1 :] == [*sorted(NEW), "audit"]
     assert set(NEW) < set(portable.audit_names())
     assert "FROM class_member" in portable.audit_sql("new_pairs", "spark")
@@ -130,7 +130,7 @@ def test_a_header_without_its_parts_is_an_error(own_sql: Path) -> None:
     path = own_sql / "audit" / "new_pairs.sql"
     path.write_text(path.read_text(encoding="utf-8").replace("-- source: this test\n", ""), encoding="utf-8")
     with pytest.raises(ValueError, match=r"new_pairs\.sql begins with -- audit:, -- question:"):
-        macros.macro_names()
+        macros.bindings()
 
 
 def test_an_audit_of_values_says_what_stands_for_them(own_sql: Path) -> None:
@@ -140,4 +140,4 @@ def test_an_audit_of_values_says_what_stands_for_them(own_sql: Path) -> None:
         f"{HEADER.format(name='new_mean')}{query}\n", encoding="utf-8"
     )
     with pytest.raises(ValueError, match=r"new_mean\.sql reads values: write sql/macro/new_mean\.sql\.j2"):
-        macros.macro_names()
+        macros.bindings()

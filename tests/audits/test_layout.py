@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from duckanon.audits import layout, macros
+from duckanon.audits import macros
 
 QUERY = """
 WITH one AS (SELECT a, b FROM t WHERE a = '-- no comment'), -- a comment
@@ -34,12 +34,12 @@ SELECT 1, 2
 
 
 def test_clauses_begin_lines_and_comments_go() -> None:
-    assert layout.in_lines(QUERY) == LINES.strip()
+    assert macros.in_lines(QUERY) == LINES.strip()
 
 
 @pytest.mark.parametrize("temporary", [True, False])
 def test_no_word_of_a_macro_changes(temporary: bool) -> None:
     for statement in macros.macro_statements(temporary=temporary):
-        lines = layout.in_lines(statement)
+        lines = macros.in_lines(statement)
         without = re.sub(r"^ *--.*$", "", statement, flags=re.MULTILINE)
         assert re.sub(r"\s", "", lines) == re.sub(r"\s", "", without)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duckanon.audits.parts import part_sql
+from duckanon.audits.portable import part_sql
 from duckanon.audits.run import AuditColumn, audit_sql
 from duckanon.database import templates
 from tests.examples import examples

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckanon
-from duckanon.database.quoting import ident
+from duckanon.database.templates import ident
 from duckanon.kernels.compiled import COMPILING
 from duckanon.kernels.prepared import VARIABLE
 from tests.e2e import launcher

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import duckdb
 from sqlglot import exp
 
-from duckanon.database.quoting import ident
+from duckanon.database.templates import ident
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

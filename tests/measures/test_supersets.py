@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duckanon import PolicyError, measures
-from duckanon.measures import supersets
+from duckanon.measures import closeness
 from tests.measures.slow import classes_of, tables
 
 PATIENTS = [("476 2*", 300, 300), ("479 4*", 200, 1800), ("476 3*", 200, 200)]
@@ -114,7 +114,7 @@ def test_with_the_whole_table_it_is_t_closeness(case: tuple[Any, list[Any]]) -> 
 def test_sums_beyond_64_bits_are_rounded_only(case: tuple[Any, list[Any]]) -> None:
     """Where whole numbers of 64 bits might overflow, floats give the same but for rounding: exact EMD."""
     labels, values = case
-    with mock.patch.object(supersets, "LARGEST_SUM", 0):
+    with mock.patch.object(closeness, "LARGEST_SUM", 0):
         found = measures.nt_closeness(labels, values, len(values))
     assert found == pytest.approx(measures.emd(labels, values), abs=1e-14)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from duckanon.database.quoting import ident
+from duckanon.database.templates import ident
 from duckanon.errors import PolicyError
 from duckanon.policy.bind import Attribute, Role, bind, bind_audit
 from duckanon.policy.policy import AuditPolicy, Policy

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import duckanon
-from duckanon.database.quoting import ident
+from duckanon.database.templates import ident
 from tests.examples import some
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 import duckanon
 from duckanon.policy.policy import Policy
 import duckanon.spark
-from duckanon.spark import domain, partition, parts, tiles
+from duckanon.spark import audits, domain, partition, tiles
 
 asked = json.loads({asked!r})
 spark = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
@@ -33,13 +33,13 @@ for name, value in asked["settings"].items():
 whole = tiles.tile_size
 if asked["tile"]:
     tiles.tile_size = partition.tile_size = lambda *_: asked["tile"]
-answer, held = {{}}, (domain.DRIVER_MAX_VALUES, domain.COARSE_CODES, parts.PART_RECORDS, parts.TASK_MAX_RECORDS)
+answer, held = {{}}, (domain.DRIVER_MAX_VALUES, domain.COARSE_CODES, audits.PART_RECORDS, audits.TASK_MAX_RECORDS)
 if asked["codes"]:
     domain.DRIVER_MAX_VALUES, domain.COARSE_CODES = asked["codes"]
 if asked["part"]:
-    parts.PART_RECORDS = asked["part"]
+    audits.PART_RECORDS = asked["part"]
 if asked["steps"]:
-    parts.TASK_MAX_RECORDS = -1
+    audits.TASK_MAX_RECORDS = -1
 try:
     frame = spark.read.parquet(asked["source"]).repartition(asked["partitions"])
     policy = Policy(**asked["policy"])
@@ -55,7 +55,7 @@ except Exception:
     answer["error"] = traceback.format_exc()
 finally:
     tiles.tile_size = partition.tile_size = whole
-    domain.DRIVER_MAX_VALUES, domain.COARSE_CODES, parts.PART_RECORDS, parts.TASK_MAX_RECORDS = held
+    domain.DRIVER_MAX_VALUES, domain.COARSE_CODES, audits.PART_RECORDS, audits.TASK_MAX_RECORDS = held
     for name, value in before.items():
         spark.conf.set(name, value)
 print(json.dumps(answer))

@@ -210,11 +210,11 @@ import json
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from duckanon import Policy
-from duckanon.spark import advice, columns, stage
+from duckanon.spark import advice, stage
 spark = SparkSession.getActiveSession()
 texts = json.loads({texts!r})
 frame = spark.createDataFrame([list(row) for row in zip(*texts.values())], ", ".join(f"{{name}} string" for name in texts))
-bound = columns.bound(frame, Policy(quasi_identifiers=list(texts), k=2))
+bound = stage.bound(frame, Policy(quasi_identifiers=list(texts), k=2))
 staged = stage.Staged(bound, frame.toDF(*(field.column for field in bound.fields)), None, frame.count(), 0, {{}}, {{}})
 seen = advice._seen(staged, [], [], bound.fields)
 known = {{field: pa.array(texts[name]).unique() for field, name in zip(bound.fields, texts)}}
@@ -236,14 +236,14 @@ def test_values_that_are_known_look_as_all_records_do(running: Running) -> None:
 EQUAL = """
 from pyspark.sql import SparkSession
 from duckanon import Policy
-from duckanon.spark import advice, columns, stage
+from duckanon.spark import advice, stage
 spark = SparkSession.getActiveSession()
 asked = Policy(quasi_identifiers="a", insensitive="*", k=2)
 def told(classes, count):
     # Of each class how often it has 0 and 1; the usual range is 0, and every class is released as 0.
     rows = [(number, value) for number, values in enumerate(classes) for value in values]
     frame = spark.createDataFrame(rows, "class_id bigint, q1 int")
-    bound = columns.bound(frame.select(frame.q1.alias("a")), asked)
+    bound = stage.bound(frame.select(frame.q1.alias("a")), asked)
     size = frame.count()
     staged = stage.Staged(bound, frame.select("q1"), None, size, 0, {"q1": size}, {})
     made = advice.AdvisedRelease(staged, None, frame, frame, None, count)
@@ -275,9 +275,9 @@ def test_a_sample_of_numbers_does_not_depend_on_how_they_are_parted(running: Run
     drawn = (
         "from pyspark.sql import SparkSession\n"
         "from duckanon import Policy\n"
-        "from duckanon.spark import advice, columns\n"
+        "from duckanon.spark import advice, stage\n"
         f"frame = SparkSession.getActiveSession().read.parquet({running.stored(labelled)!r})\n"
-        "bound = columns.bound(frame, Policy(quasi_identifiers='q1', identifiers='class_id', k=2))\n"
+        "bound = stage.bound(frame, Policy(quasi_identifiers='q1', identifiers='class_id', k=2))\n"
         "for parts in (1, 5):\n"
         "    [some] = advice._samples(frame.repartition(parts), {bound.quasi[0]: 1000}).values()\n"
         "    print(len(some), (some == 150).sum(), some.sum())\n"

@@ -156,11 +156,11 @@ def test_an_audit_in_parts(running: Running, seed: int) -> None:
 @pytest.mark.parametrize(("limit", "least"), [("TASK_MAX_RECORDS", 30), ("SENT_MAX_VALUES", 2)])
 def test_an_audit_that_tasks_have_no_room_for(running: Running, limit: str, least: int) -> None:
     """Parts of more than 30 records, or columns of more than two values: Spark's own text answers the same."""
-    running.run(f"from duckanon.spark import parts\nparts.held, parts.{limit} = parts.{limit}, {least}\n")
+    running.run(f"from duckanon.spark import audits\naudits.held, audits.{limit} = audits.{limit}, {least}\n")
     try:
         check(running, random.Random(5), size=200, part=60)
     finally:
-        running.run(f"from duckanon.spark import parts\nparts.{limit} = parts.held\n")
+        running.run(f"from duckanon.spark import audits\naudits.{limit} = audits.held\n")
 
 
 @pytest.mark.parametrize("name", ["age", "we`ird name", "zip", "born", "seen", "cost"])
@@ -182,16 +182,12 @@ def test_one_quasi_identifier_of_each_kind(running: Running, name: str) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_an_audit_that_sends_nothing_to_every_task(running: Running, seed: int) -> None:
     """So it is where classes and values are many: each class is dealt to one task, and steps are compiled."""
-    running.run(
-        "from duckanon.spark import audits, steps\naudits.BROADCAST_MAX_ROWS = steps.BROADCAST_MAX_ROWS = 0\n"
-    )
+    running.run("from duckanon.spark import steps\nsteps.BROADCAST_MAX_ROWS = 0\n")
     try:
         draw = random.Random(200 + seed)
         check(running, draw, size=draw.choice([40, 200]), steps=True)
     finally:
-        running.run(
-            "from duckanon.spark import audits, steps\naudits.BROADCAST_MAX_ROWS = steps.BROADCAST_MAX_ROWS = 100_000\n"
-        )
+        running.run("from duckanon.spark import steps\nsteps.BROADCAST_MAX_ROWS = 100_000\n")
 
 
 @pytest.mark.parametrize("seed", range(8))

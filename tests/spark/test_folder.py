@@ -352,7 +352,7 @@ def test_what_gives_other_rows_each_time_is_asked_once(running: Running, tmp_pat
 APART = """
 import duckanon.spark
 from duckanon import Policy
-from duckanon.spark import parts, steps
+from duckanon.spark import audits, steps
 from pyspark.sql import SparkSession, functions
 spark = SparkSession.getActiveSession()
 frame = spark.range(300).select((functions.col("id") % 20).alias("a"), (functions.col("id") % 7).alias("s"))
@@ -371,13 +371,13 @@ before = seen()
 duckanon.spark.audit(frame, asked)
 after = seen()
 whole, steps.Steps.keep = steps.Steps.keep, stopped
-most, parts.TASK_MAX_RECORDS = parts.TASK_MAX_RECORDS, -1
+most, audits.TASK_MAX_RECORDS = audits.TASK_MAX_RECORDS, -1
 try:
     duckanon.spark.audit(frame, asked)
 except KeyboardInterrupt:
     print("stopped")
 finally:
-    steps.Steps.keep, parts.TASK_MAX_RECORDS = whole, most
+    steps.Steps.keep, audits.TASK_MAX_RECORDS = whole, most
 print(after == before, seen() == before, SparkSession.getActiveSession() is spark)
 """
 
@@ -616,16 +616,16 @@ def test_parts_that_would_miss_a_record_are_an_error(running: Running, part: int
     """A task that does not get all records, which none is known to do: the release is none."""
     running.run(
         "import pyarrow as pa\n"
-        "from duckanon.spark import packed, parts\n"
-        "parts.held = parts._audited\n"
-        "less = lambda value: packed.written(packed.unpacked([value]).slice(1))\n"
+        "from duckanon.spark import audits, tasks\n"
+        "audits.held = audits._audited\n"
+        "less = lambda value: tasks.written(tasks.unpacked([value]).slice(1))\n"
         "fewer = lambda batch: pa.record_batch({'packed': pa.array(map(less, batch.column(0)), pa.binary())})\n"
-        "parts._audited = lambda asked, batches, whole=parts._audited: whole(asked, map(fewer, batches))\n"
+        "audits._audited = lambda asked, batches, whole=audits._audited: whole(asked, map(fewer, batches))\n"
     )
     try:
         answer = running.anonymize(table(random.Random(8), 30), ASKED, part=part)
     finally:
-        running.run("from duckanon.spark import parts\nparts._audited = parts.held\n")
+        running.run("from duckanon.spark import audits\naudits._audited = audits.held\n")
     assert answer["error"].startswith("SourceError: 30 records were 2")
     assert "in parts: do others write there?" in answer["error"]
     assert beside(answer["path"]) == []

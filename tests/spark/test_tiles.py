@@ -52,18 +52,6 @@ for seed in range(60):
 print(json.dumps(wrong))
 """
 
-MANY = """
-import json
-import pyarrow as pa
-from duckanon.spark import handed
-handed.BATCH_ROWS, handed.BATCH_BYTES, held = 10, 1000, (handed.BATCH_ROWS, handed.BATCH_BYTES)
-def sizes(*rows, width=1):
-    batches = [pa.RecordBatch.from_arrays([pa.array(["x" * width] * count)], ["a"]) for count in rows]
-    return [len(table) for table in handed.combined(iter(batches))]
-print(json.dumps([sizes(), sizes(0, 0), sizes(4, 0, 5, 1, 3), sizes(25, 1), sizes(1, 1, 1, 1, width=600)]))
-handed.BATCH_ROWS, handed.BATCH_BYTES = held
-"""
-
 RECIPES = """
 import json
 from duckanon.kernels.recipes import Recipe
@@ -77,11 +65,6 @@ print(json.dumps([[(r.start, r.size, r.effort) for r in _worth_a_tile(recipes)] 
 
 def test_the_part_of_a_record_is_that_which_a_slow_reader_finds(running: Running) -> None:
     assert json.loads(running.run(PARTS)) == 0
-
-
-def test_batches_are_put_together_up_to_so_many_rows_or_bytes(running: Running) -> None:
-    """By hand: ten rows, or some thousand bytes; batches without a row are passed over."""
-    assert json.loads(running.run(MANY)) == [[], [], [10, 3], [25, 1], [2, 2]]
 
 
 def test_a_tile_tries_one_size_of_near_records_and_none_beside_refined_ones(running: Running) -> None:

@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from duckanon.audits import macros
-from duckanon.audits.listing import listed
+from duckanon.audits.headers import listed
 from duckanon.database import templates
 from tests.examples import slowly
 from tests.sql.gates import runs_in_1_2_2
@@ -20,7 +20,7 @@ from tests.sql.stock import stock_command
 if TYPE_CHECKING:
     from pathlib import Path
 
-NAMES = [name for name, _ in macros.macro_names()]
+NAMES = list(macros.bindings())
 README = (templates.folder() / "README.md").read_text(encoding="utf-8")
 QUESTION = "SELECT measure, value, passed FROM audit('released', ['k'], ['s'], k := 2, t := 0.2) LIMIT 3"
 

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duckanon.database.quoting import ident, literal
+from duckanon.database.templates import ident, literal
 from duckanon.errors import PolicyError, StatementError
 from duckanon.statements.grammar import Audit, Create, Drop, Export
-from duckanon.statements.names import QualifiedName, parse_name
 from duckanon.statements.parse import parse
-from duckanon.statements.tokens import Piece, split
+from duckanon.statements.tokens import Piece, QualifiedName, parse_name, split
 from tests.examples import examples
 
 CREATE = "CREATE ANONYMIZED VIEW v AS"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duckanon.database.quoting import ident, literal
+from duckanon.database.templates import ident, literal
 from duckanon.errors import PolicyError, StatementError
 from duckanon.policy.policy import OPTIONS, AuditPolicy, Policy
 from duckanon.statements.grammar import Create

@@ -10,10 +10,9 @@ import pytest
 
 from duckanon.errors import StatementError
 from duckanon.statements.grammar import Audit, Create, Drop, Explain, Export, Refresh, ShowViews, Statement
-from duckanon.statements.names import QualifiedName
 from duckanon.statements.options import options_to_audit, options_to_policy
 from duckanon.statements.parse import parse
-from duckanon.statements.tokens import Piece, split
+from duckanon.statements.tokens import Piece, QualifiedName, split
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

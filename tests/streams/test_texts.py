@@ -41,7 +41,11 @@ def pieces(data: bytes, cuts: Sequence[int]) -> Iterator[bytes]:
 
 
 def read(chunks: Iterator[bytes]) -> list[list[Any]]:
-    return [list(row.values()) for batch in csv_batches(CON, chunks, first=5) for row in batch.to_pylist()]
+    return [
+        list(row.values())
+        for batch in csv_batches(CON, chunks, first=5, waiting=str)
+        for row in batch.to_pylist()
+    ]
 
 
 @pytest.mark.slow
@@ -113,7 +117,7 @@ def test_a_record_without_end_is_no_reason_to_take_all_memory(monkeypatch: pytes
 )
 def test_types(texts: list[str], kind: str, values: list[Any] | None) -> None:
     data = ("k,v\n" + "".join(f"x,{text}\n" for text in texts)).encode()
-    (batch,) = csv_batches(CON, iter([data]), first=5)
+    (batch,) = csv_batches(CON, iter([data]), first=5, waiting=str)
     assert str(batch.schema.field("v").type).startswith(kind)
     assert values is None or batch.column(1).to_pylist() == values
 
@@ -167,10 +171,10 @@ def test_the_quick_way_takes_numbers_as_they_mostly_stand(
 def test_a_number_that_stands_in_another_way_later_is_read() -> None:
     """By hand: the first block is read quickly, the second is not, nor the third."""
     lines = [b"v\n1\n2\n", b" 3 \n4\n", b"5\n"]
-    assert [batch.to_pydict()["v"] for batch in csv_batches(CON, iter(lines), first=2)] == [
+    assert [batch.to_pydict()["v"] for batch in csv_batches(CON, iter(lines), first=2, waiting=str)] == [
         [1, 2],
         [3, 4],
         [5],
     ]
     with pytest.raises(SourceError, match=r"line 5: '06' in column 'v' is no BIGINT"):
-        list(csv_batches(CON, iter([b"v\n1\n2\n", b" 3 \n06\n"]), first=2))
+        list(csv_batches(CON, iter([b"v\n1\n2\n", b" 3 \n06\n"]), first=2, waiting=str))

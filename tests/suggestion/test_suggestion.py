@@ -18,8 +18,8 @@ from duckanon.statements.grammar import Create
 from duckanon.statements.options import options_to_policy
 from duckanon.statements.parse import parse
 from duckanon.statements.tokens import split
-from duckanon.suggestion import ColumnSuggestion, suggest
-from duckanon.suggestion.model import statement_of
+from duckanon.suggestion import suggest
+from duckanon.suggestion.model import ColumnSuggestion, statement_of
 from duckanon.suggestion.names import key_named, named, person_named
 from tests.examples import examples
 

@@ -13,7 +13,7 @@ import pytest
 
 import duckanon
 from duckanon.audits.macros import macro_statements
-from duckanon.database.quoting import ident
+from duckanon.database.templates import ident
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

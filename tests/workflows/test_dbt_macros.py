@@ -12,7 +12,7 @@ import pytest
 
 import duckanon
 from duckanon import dbt
-from duckanon.database.quoting import ident
+from duckanon.database.templates import ident
 from duckanon.dbt import Plugin, package
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from markupsafe import Markup
 
-from duckanon.audits.html.numbers import number, short, threshold
-from duckanon.audits.html.spread import edge_label
+from duckanon.audits.html.copies import edge_label
+from duckanon.audits.legible import number, short, threshold
 from duckanon.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from duckanon.audits.html.classes import Histogram
-    from duckanon.audits.html.spread import Spread
+    from duckanon.audits.html.copies import Spread
 
 _COLOURS = {
     "ink": "#1b1f24",
@@ -292,14 +292,19 @@ def _by_value(name: str, drawn: Spread, sides: Sequence[str], title: str, descri
                 linewidth=0.4,
                 label=what if len(sides) > 1 else None,
             )
-        axes.set_yticks(range(rows), [short(label, _MAX_LABEL_CHARACTERS) for label in drawn.labels])
-        axes.set_ylim(rows - 0.4, -0.6)
-        axes.xaxis.set_major_formatter(_share)
-        axes.grid(visible=True, axis="x")
-        axes.tick_params(length=0)
         axes.set_xlim(left=0)
-        _legend(figure, axes)
+        _label_rows(figure, axes, drawn.labels)
         return _inlined(figure, name, title=title, description=description)
+
+
+def _label_rows(figure: Figure, axes: Axes, labels: Sequence[str]) -> None:
+    """Name the rows of horizontal bars, whose lengths are shares."""
+    axes.set_yticks(range(len(labels)), [short(label, _MAX_LABEL_CHARACTERS) for label in labels])
+    axes.set_ylim(len(labels) - 0.4, -0.6)
+    axes.xaxis.set_major_formatter(_share)
+    axes.grid(visible=True, axis="x")
+    axes.tick_params(length=0)
+    _legend(figure, axes)
 
 
 def loss(name: str, bars: Sequence[tuple[str, float, float, bool]], *, title: str, description: str) -> str:
@@ -336,13 +341,8 @@ def loss(name: str, bars: Sequence[tuple[str, float, float, bool]], *, title: st
                     color=_COLOURS["ink"],
                     linewidth=0.8,
                 )
-        axes.set_yticks(range(len(bars)), [short(column, _MAX_LABEL_CHARACTERS) for column, _, _, _ in bars])
-        axes.set_ylim(len(bars) - 0.4, -0.6)
         axes.set_xlim(0, 1)
-        axes.xaxis.set_major_formatter(_share)
-        axes.grid(visible=True, axis="x")
-        axes.tick_params(length=0)
-        _legend(figure, axes)
+        _label_rows(figure, axes, [column for column, _, _, _ in bars])
         return _inlined(figure, name, title=title, description=description)
 
 

@@ -7,9 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from duckanon.audits.html.copies import STAGE
-from duckanon.audits.html.numbers import MISSING, clean, number
-from duckanon.audits.html.spread import Spread, spread, summary
+from duckanon.audits.html.copies import STAGE, Spread, spread, summary
+from duckanon.audits.legible import MISSING, clean, number
 from duckanon.database import engine, templates
 from duckanon.errors import SourceError
 

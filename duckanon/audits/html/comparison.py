@@ -12,8 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from duckanon.audits.html.copies import STAGE, make
-from duckanon.audits.html.spread import Spread, Summary, rounded, spread, summary
+from duckanon.audits.html.copies import STAGE, Spread, Summary, make, rounded, spread, summary
 from duckanon.database import engine, templates
 
 if TYPE_CHECKING:

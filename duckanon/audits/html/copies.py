@@ -1,13 +1,16 @@
-"""Copies: the tables of a report, copied once, so that all its parts describe the same rows and columns."""
+"""Copies of the tables of a report, so that all its parts describe the same rows, and figures of columns."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
+import math
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from duckanon.audits.unaudited import unique_records
+from duckanon.audits.legible import DAY_SECONDS, MISSING, clean, moment
+from duckanon.audits.run import unique_records
 from duckanon.database import engine, templates
 from duckanon.database.engine import temporary
 from duckanon.database.relations import columns_of, named
@@ -21,9 +24,10 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from duckanon.audits.unaudited import Roles
+    from duckanon.audits.run import Roles
     from duckanon.policy.bind import Attribute
     from duckanon.policy.kinds import Kind
+
 
 STAGE = "HTML report"
 """Name of this stage in logs and errors."""
@@ -188,7 +192,8 @@ def released_columns(
     copies: Copies, attributes: Sequence[Attribute], others: Sequence[tuple[str, str]], roles: Roles
 ) -> list[Released]:
     """All released columns: quasi-identifiers, sensitive columns, then all others; one query a column."""
-    audited = zip((*copies.quasi, *copies.sensitive), _in_order(attributes), strict=True)
+    in_order = sorted(attributes, key=lambda one: one.role is not Role.QUASI_IDENTIFIER)
+    audited = zip((*copies.quasi, *copies.sensitive), in_order, strict=True)
     return [
         *(Released(column, one.role, one, one.type, _alone(copies, [column])) for column, one in audited),
         *(
@@ -196,10 +201,6 @@ def released_columns(
             for column, (_, kind) in zip(copies.others, others, strict=True)
         ),
     ]
-
-
-def _in_order(attributes: Sequence[Attribute]) -> list[Attribute]:
-    return sorted(attributes, key=lambda one: one.role is not Role.QUASI_IDENTIFIER)
 
 
 def uniqueness(copies: Copies, records: int) -> Uniqueness:
@@ -228,3 +229,196 @@ def _alone(copies: Copies, columns: Sequence[CopiedColumn]) -> int:
     places = [column.place for column in columns]
     # The texts of the copy have no collation.
     return unique_records(copies.con, relation, places, texts=(), stage=STAGE)[1]
+
+
+BARS = 30
+"""Bins of a number: about as many, and at most twice as many and two."""
+
+BAR_MAX_NUMBERS = 24
+"""Distinct values of a number up to which each value has its own bar."""
+
+BAR_MAX_TEXTS = 12
+"""Values of a text that are named; one bar has all others."""
+
+_TIMES = (1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600)
+
+
+class Summary(NamedTuple):
+    """Figures of a column; quartiles and tails are None without numbers."""
+
+    records: int
+    missing: int
+    distinct: int
+    mean: float | None
+    deviation: float | None
+    low: float | None
+    high: float | None
+    quartiles: list[float] | None
+    tails: list[float] | None
+
+
+class Bins(NamedTuple):
+    """Equal bins from `low` on; the first and the last bin include all values beyond."""
+
+    low: float
+    width: float
+    number: int
+
+    @property
+    def edges(self) -> list[float]:
+        """All number + 1 edges."""
+        return [self.low + place * self.width for place in range(self.number + 1)]
+
+
+class Spread(NamedTuple):
+    """Shares of records by value or by bin: one list a group, in the order of the labels."""
+
+    labels: list[str]
+    bins: Bins | None
+    shares: list[list[float]]
+    missing: list[float]  # shares beside the bins; 0 if NULL is a label
+    hidden: bool  # whether small shares of the first group are shown as 0
+
+
+def summary(con: duckdb.DuckDBPyConnection, column: CopiedColumn, *, least: int = 1) -> Summary:
+    """Figures of one column, rounded to ten digits, because the last digits of parallel sums vary.
+
+    Beyond each of the tails lie at least `least` records.
+    """
+    query = templates.render("relation.sql.j2:count", relation=named("temp", column.table))
+    rows = engine.rows(con, query, STAGE)
+    tail = min(0.5, max(0.01, least / max(1, rows[0][0])))
+    query = templates.render("report/columns.sql.j2:summary", column=column, tail=tail)
+    row = engine.rows(con, query, STAGE)[0]
+    mean, deviation, low, high = (rounded(value) for value in row[3:7])
+    quartiles, tails = (
+        None if value is None or None in value else [float(rounded(one) or 0) for one in value]
+        for value in row[7:9]
+    )
+    return Summary(row[0], row[1], row[2], mean, deviation, low, high, quartiles, tails)
+
+
+def rounded(value: float | None, digits: int = 10) -> float | None:
+    """Number with some significant digits; None for None and NaN."""
+    return None if value is None or math.isnan(value) else float(f"{float(value):.{digits}g}")
+
+
+def spread(
+    con: duckdb.DuckDBPyConnection,
+    sides: Sequence[CopiedColumn],
+    summaries: Sequence[Summary],
+    *,
+    least: int = 1,
+) -> Spread:
+    """Distribution of a column in one or two groups, the released group last, in bins or by value.
+
+    In the first of two groups a share of fewer than `least` records is shown as 0; its value is named only if
+    the released group has it. The summaries cover all records of the bins.
+    """
+    column = sides[-1]
+    bins = _bins(column, summaries) if column.numeric else None
+    if bins is None:
+        return _by_value(con, sides, least)
+    query = templates.render(
+        "report/columns.sql.j2:bins", sides=sides, bins=bins.number, low=bins.low, width=bins.width
+    )
+    counts = [[0] * (bins.number + 1) for _ in sides]
+    for side, number, records in engine.rows(con, query, STAGE):
+        counts[side][bins.number if number is None else number] = records
+    shares, hidden = _shares(counts, least)
+    labels = _bin_labels(bins, column.kind)
+    return Spread(labels, bins, [side[:-1] for side in shares], [side[-1] for side in shares], hidden)
+
+
+def _shares(counts: Sequence[Sequence[int]], least: int) -> tuple[list[list[float]], bool]:
+    """Return shares of each group, and whether shares of the first of two were hidden as 0."""
+    shown = [list(side) for side in counts]
+    if len(counts) > 1:
+        shown[0] = [records if records >= least else 0 for records in counts[0]]
+    totals = [max(1, sum(side)) for side in counts]
+    shares = [[records / total for records in side] for side, total in zip(shown, totals, strict=True)]
+    return shares, shown[0] != list(counts[0])
+
+
+def _by_value(con: duckdb.DuckDBPyConnection, sides: Sequence[CopiedColumn], least: int) -> Spread:
+    limit = BAR_MAX_NUMBERS if sides[-1].numeric else BAR_MAX_TEXTS
+    query = templates.render("report/columns.sql.j2:categories", sides=sides, limit=limit, least=least)
+    rows = engine.rows(con, query, STAGE)
+    order = list(dict.fromkeys(row[0] for row in rows))
+    if sides[-1].numeric:
+        numbers = {row[0]: row[3] for row in rows}
+        order.sort(key=lambda place: (place is None, numbers[place] is None, numbers[place] or 0.0))
+    records = {(row[0], row[1]): row[4] for row in rows}
+    first = {row[0]: row for row in reversed(rows)}
+    counts = [[records.get((place, side), 0) for place in order] for side in range(len(sides))]
+    shares, hidden = _shares(counts, least)
+    labels = [_value_label(first[place], sides[-1]) for place in order]
+    return Spread(labels, None, shares, [0.0] * len(sides), hidden)
+
+
+def _value_label(row: tuple[int | None, int, str | None, float | None, int], column: CopiedColumn) -> str:
+    place, _, value, size, _ = row
+    if place is None:
+        return "all others"
+    if not column.numeric:
+        return MISSING if value is None else clean(value)
+    return MISSING if size is None else shown_value(size, column.kind)
+
+
+def shown_value(value: float, kind: str) -> str:
+    """Value of a numeric column as text, ten digits at most; dates and timestamps are seconds."""
+    if kind in {"date", "timestamp"}:
+        return moment(value, day=kind == "date")
+    return f"{value:,.0f}" if value == int(value) and abs(value) < 1e15 else f"{value:.10g}"
+
+
+def _bins(column: CopiedColumn, summaries: Sequence[Summary]) -> Bins | None:
+    """Return bins between the tails; None for few values."""
+    if max(one.distinct for one in summaries) <= BAR_MAX_NUMBERS:
+        return None
+    tails = [one.tails for one in summaries if one.tails is not None]
+    if not tails:
+        return None
+    low, high = min(pair[0] for pair in tails), max(pair[1] for pair in tails)
+    if low == high:
+        last = summaries[-1]
+        low, high = last.low or 0.0, last.high or 0.0
+    if low == high:
+        low, high = low - max(1.0, abs(low) / 10), high + max(1.0, abs(high) / 10)
+    # Bins are wider than the distance of neighbouring floating-point numbers, so edges differ.
+    finest = max(4 * math.ulp(max(abs(low), abs(high))), 1e-300)
+    width = _step(column.kind, max((high - low) / BARS, finest))
+    begin = math.floor(low / width) * width
+    return Bins(begin, width, min(2 * BARS + 2, max(1, math.floor((high - begin) / width) + 1)))
+
+
+def _step(kind: str, least: float) -> float:
+    """Return the least round width that is not below the wanted width."""
+    if kind == "date":
+        return DAY_SECONDS * _nice(max(1.0, least / DAY_SECONDS))
+    if kind == "timestamp":
+        fitting = [float(step) for step in _TIMES if step >= least]
+        return fitting[0] if fitting else DAY_SECONDS * _nice(max(1.0, least / DAY_SECONDS))
+    return _nice(max(1.0, least)) if kind == "integer" else _nice(least)
+
+
+def _nice(least: float) -> float:
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-9))
+
+
+def _bin_labels(bins: Bins, kind: str) -> list[str]:
+    texts = [edge_label(edge, bins.width, kind) for edge in bins.edges]
+    labels = [f"{low} to {high}" for low, high in itertools.pairwise(texts)]
+    if bins.number > 1:
+        labels[0], labels[-1] = f"below {texts[1]}", f"{texts[-2]} and more"
+    return labels
+
+
+def edge_label(edge: float, width: float, kind: str) -> str:
+    """Edge of a bin with as many digits as the bin width needs: a number, date or time."""
+    if kind in {"date", "timestamp"}:
+        return moment(edge, day=width >= DAY_SECONDS)
+    if abs(edge) >= 1e15 or width < 1e-9:
+        return f"{edge:.4g}"
+    return f"{edge:,.{max(0, -math.floor(math.log10(width)))}f}"

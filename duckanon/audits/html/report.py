@@ -5,8 +5,6 @@ The page also has what another person needs to check it: versions, hashes, and t
 
 from __future__ import annotations
 
-import hashlib
-import math
 import platform
 import re
 from collections.abc import Mapping
@@ -20,22 +18,22 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 from markupsafe import Markup, escape
 
-from duckanon.audits import headers, unaudited
+from duckanon.audits import headers
+from duckanon.audits.changes import same_value
 from duckanon.audits.evidence import evidence_of
 from duckanon.audits.html import sections, verdict
 from duckanon.audits.html.charts import frontier_chart, required
 from duckanon.audits.html.classes import distances, risk, sizes
 from duckanon.audits.html.comparison import changed, correlations, effect, matching
-from duckanon.audits.html.copies import STAGE, copied, released_columns, revealed, uniqueness
-from duckanon.audits.html.numbers import clean, counted, legible_lines, number, percent, threshold
+from duckanon.audits.html.copies import STAGE, copied, released_columns, revealed, summary, uniqueness
 from duckanon.audits.html.sections import effects
-from duckanon.audits.html.spread import summary
-from duckanon.audits.run import audit_columns, audit_sql, roles_of
+from duckanon.audits.legible import clean, counted, legible, number, percent, threshold
+from duckanon.audits.run import audit_columns, audit_sql, roles_of, unaudited, warning_of
 from duckanon.database import engine, templates
-from duckanon.database.fingerprint import fingerprint
+from duckanon.database.fingerprint import digest, fingerprint
 from duckanon.database.paths import split
-from duckanon.database.quoting import ident, one_file
 from duckanon.database.relations import columns_of, named
+from duckanon.database.templates import ident, one_file
 from duckanon.errors import PolicyError, SourceError
 from duckanon.hierarchies.tree import audit_tree
 from duckanon.policy import bind
@@ -50,12 +48,10 @@ if TYPE_CHECKING:
 
     from duckanon.audits.html.classes import Sizes
     from duckanon.audits.html.copies import CopiedColumn, Copies
-    from duckanon.audits.report import Measure, Report
-    from duckanon.audits.unaudited import Roles
+    from duckanon.audits.report import Report
+    from duckanon.audits.run import Roles
     from duckanon.policy.bind import Attribute
     from duckanon.policy.policy import AuditPolicy
-
-_VALUE_TOLERANCE = 1e-9
 
 
 def html_report(
@@ -122,7 +118,7 @@ def html_report(
     policy = policy.audited() if isinstance(policy, Policy) else policy
     columns = columns_of(con, relation, STAGE)
     attributes = bind.bind_audit(policy, columns)
-    beyond = set(unaudited.unaudited([name for name, _ in columns], attributes))
+    beyond = set(unaudited([name for name, _ in columns], attributes))
     others = [column for column in columns if column[0] in beyond]
     with copied(con, relation, attributes, others, original=original) as copies:
         paths = _trees(copies, attributes, relation, trees)
@@ -146,7 +142,8 @@ def html_report(
         policy_text=made.policy,
         plan=report.plan,
         frontier_chart=None if frontier is None else frontier_chart(frontier),
-        hashes=[*hashes, install_hash()],
+        # The page's statements read this file.
+        hashes=[*hashes, ("sql/install.sql", digest(templates.read("install.sql")))],
         versions=versions(con),
         audits=audits(),
         stock_sql=stock_sql(report.name, policy, attributes, [name for name, _ in others]),
@@ -167,9 +164,7 @@ def _privacy(
     released = released_columns(copies, attributes, others, roles)
     alone = uniqueness(copies, class_sizes.records)
     uniform = {column.place: revealed(copies, column) for column in copies.sensitive}
-    beside = unaudited.warning_of(
-        alone.unaudited, len(released), class_sizes.records, alone.alone_unaudited, roles
-    )
+    beside = warning_of(alone.unaudited, len(released), class_sizes.records, alone.alone_unaudited, roles)
     distinct = {one.column.place: summary(copies.con, one.column).distinct for one in released}
     return {
         **verdict.verdicts(report, [text for text in report.warnings if text != beside]),
@@ -196,7 +191,9 @@ def _utility(copies: Copies, policy: AuditPolicy, *, original: bool) -> dict[str
     measured = [] if match is None else [effect(copies, match, column, k=k) for column in copies.columns]
     return {
         **sections.utility(changes, correlations(copies), original=original),
-        "missing": _missing(copies),
+        "missing": [
+            clean(one.name) for one in copies.columns if copies.before and one.place not in copies.before
+        ],
         "effect": None if match is None else effects(match, measured, k=k),
     }
 
@@ -245,22 +242,11 @@ def _agree(
                 f"{STAGE}: {measure.measure} was judged {judged}, but the policy says {measure.threshold}: "
                 "give the policy of the audit"
             )
-        if not _same(before, measure):
+        if not all(map(same_value, before.row()[3:], measure.row()[3:])):
             raise SourceError(
                 f"{STAGE}: the report of {report.name!r} is not about these rows, or they "
                 "changed since: audit again"
             )
-
-
-def _same(one: Measure, other: Measure) -> bool:
-    if (one.classes, one.violations, one.records, one.passed) != (
-        other.classes, other.violations, other.records, other.passed,
-    ):  # fmt: skip
-        return False
-    if one.value is None or other.value is None:
-        return one.value is other.value
-    # The last digits of sums of logarithms may differ from run to run.
-    return math.isclose(one.value, other.value, rel_tol=_VALUE_TOLERANCE, abs_tol=_VALUE_TOLERANCE)
 
 
 def _risks(row: Mapping[str, float], class_sizes: Sizes) -> list[tuple[str, float]]:
@@ -281,11 +267,6 @@ def _policy(policy: AuditPolicy, attributes: Sequence[Attribute]) -> dict[str, A
         "l_diversity": policy.l_diversity,
         "c": policy.c,
     }
-
-
-def _missing(copies: Copies) -> list[str]:
-    """Return columns that the original lacks."""
-    return [clean(one.name) for one in copies.columns if copies.before and one.place not in copies.before]
 
 
 def _stamp(now: datetime | None) -> str:
@@ -312,7 +293,8 @@ def _environment() -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     environment.filters.update(number=number, counted=counted, percent=percent, threshold=threshold)
-    environment.filters.update(clean=clean, legible=legible_lines, breakable=breakable)
+    environment.filters.update(clean=clean, breakable=breakable)
+    environment.filters["legible"] = lambda text: "\n".join(map(legible, text.split("\n")))
     return environment
 
 
@@ -355,11 +337,6 @@ def audits() -> list[tuple[str, str, str]]:
     """Every audit of the report: its file below ``sql/``, its question, and its text."""
     files = {name: headers.audit_file(name) for name in headers.audit_names()}
     return [(file, headers.header(name).question, templates.read(file)) for name, file in files.items()]
-
-
-def install_hash() -> tuple[str, str]:
-    """Name and SHA-256 of the file that the page's statements read."""
-    return "sql/install.sql", hashlib.sha256(templates.read("install.sql").encode()).hexdigest()
 
 
 def stock_sql(

@@ -10,16 +10,15 @@ from duckanon.audits.html import charts
 from duckanon.audits.html.charts import Chart
 from duckanon.audits.html.classes import describe
 from duckanon.audits.html.comparison import overall
-from duckanon.audits.html.numbers import DAY_SECONDS, clean, counted, listed, number, percent, threshold
-from duckanon.audits.html.spread import shown_value
+from duckanon.audits.html.copies import shown_value
+from duckanon.audits.legible import DAY_SECONDS, clean, counted, listed, number, percent, threshold
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from duckanon.audits.html.classes import Distances, Histogram, Sizes, Worst
     from duckanon.audits.html.comparison import ColumnChange, Correlations, Effect, Matching, Span
-    from duckanon.audits.html.copies import CopiedColumn
-    from duckanon.audits.html.spread import Spread, Summary
+    from duckanon.audits.html.copies import CopiedColumn, Spread, Summary
 
 LABEL_ORIGINAL, LABEL_RELEASE = "original", "release"
 LABEL_TABLE, LABEL_CLASS = "whole table", "this class"

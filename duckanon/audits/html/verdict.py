@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duckanon.audits import headers
-from duckanon.audits.html.numbers import clean, counted, number, percent, threshold
+from duckanon.audits.legible import clean, counted, number, percent, threshold
 from duckanon.policy.bind import Role
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from duckanon import progress
@@ -22,22 +21,15 @@ if TYPE_CHECKING:
 
     from duckanon.audits.report import Report
     from duckanon.policy.policy import Policy
-    from duckanon.release.stages.embed import Embedded
     from duckanon.release.stages.partition.plan import Plan
     from duckanon.release.stages.recode import Recoded
     from duckanon.release.stages.stage import Staged
-
-
-REPEATED_VALUE_RECORDS = 4
-"""Mean records of a value from which an audit counts values first. With one record each, that takes a fifth
-more time."""
 
 
 @progress.step("audit")
 def audit(
     con: duckdb.DuckDBPyConnection,
     staged: Staged,
-    embedded: Embedded,
     recoded: Recoded,
     plan: Plan,
     policy: Policy,
@@ -47,13 +39,6 @@ def audit(
     A violation is an InfeasibleError for a method without repair, else an AuditFailure: a fault of ours.
     """
     asked = audit_columns([field.attribute for field in staged.sensitive], policy.audited(), staged.trees)
-    few = {
-        field.name
-        for field in staged.sensitive
-        if field.attribute.distance == "ordered"
-        and REPEATED_VALUE_RECORDS * len(embedded.counts[field.column]) <= staged.size
-    }
-    asked = [replace(column, few_values=column.name in few) for column in asked]
     relation = named("temp", recoded.table)
     quasi = [field.name for field in class_fields(staged, policy)]
     report = audit_sql(con, relation, quasi, asked, k=policy.k, name="the candidate")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from duckanon.database import blocks, engine, templates
+from duckanon.database import engine, file_room, templates
 from duckanon.database.relations import columns_of, databases, subquery
 from duckanon.errors import DuckanonError
 from duckanon.release.export import attach, detach, write_macros
@@ -131,11 +131,11 @@ def _beside_the_blocks(
             f"{log.name!r} lies beside the file, and DuckDB reads it as a part of it: EXPORT leaves none"
         )
     try:
-        room = blocks.room(file)
-        filled = blocks.filled(file, room)
+        room = file_room.room(file)
+        filled = file_room.filled(file, room)
     except (OSError, ValueError) as failure:
         return [*differences, f"the blocks of the file cannot be told apart: {failure}"], ()
-    differences += blocks.strange_headers(file)
+    differences += file_room.strange_headers(file)
     if room.behind:
         differences.append(f"the file goes on for {room.behind} bytes behind its last block")
     if filled and any(audit.statement == "export" for release in recorded for audit in release.audits):

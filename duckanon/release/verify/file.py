@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from duckanon.audits.evidence import read_canonical
 from duckanon.audits.run import audit_attributes
-from duckanon.database import engine, own_copy, parquet_room, templates
+from duckanon.database import engine, file_room, own_copy, templates
 from duckanon.database.csv_files import Rewritten
 from duckanon.database.fingerprint import digest, fingerprint
 from duckanon.database.paths import check_readable, open_plain
@@ -21,8 +21,7 @@ from duckanon.policy.reported import OF_THE_RECORDS, proved
 from duckanon.release import file_evidence, foreign
 from duckanon.release.cells import header_of
 from duckanon.release.folders import RECORD_MAX_BYTES, evidence_from
-from duckanon.release.verify.measured import differing
-from duckanon.release.verify.outcome import Verification, Verified, missing
+from duckanon.release.verify.outcome import Verification, Verified, differing, missing
 from duckanon.release.verify.record import OF_THE_SOURCE, STAGE
 from duckanon.release.verify.verify import as_it_was
 
@@ -125,7 +124,7 @@ def _read(
     relation = own_copy.copy(con, stored, table, STAGE)
     lies = own_copy.of_parquet(con, [file], relation, STAGE)
     names = [name for name, _ in columns_of(con, relation, STAGE)]
-    beside = parquet_room.beside(con, file, names, STAGE, ours=file_evidence.KEY)
+    beside = file_room.beside_parquet(con, file, names, STAGE, ours=file_evidence.KEY)
     return relation, [*([own_copy.told(lies)] if lies else []), *beside]
 
 

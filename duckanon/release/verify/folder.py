@@ -9,13 +9,12 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from duckanon.audits.report import Measure
-from duckanon.audits.run import audit_attributes, roles_of
-from duckanon.audits.unaudited import unaudited
-from duckanon.database import engine, own_copy, parquet_room, templates
+from duckanon.audits.run import audit_attributes, roles_of, unaudited
+from duckanon.database import engine, file_room, own_copy, templates
 from duckanon.database.fingerprint import digest, fingerprint
 from duckanon.database.paths import check_readable, open_plain
-from duckanon.database.quoting import file_literal
 from duckanon.database.relations import columns_of, named
+from duckanon.database.templates import file_literal
 from duckanon.errors import DuckanonError, PolicyError, ReleaseError, SourceError
 from duckanon.policy.bind import Role, bind_audit
 from duckanon.policy.names import fold
@@ -31,8 +30,7 @@ from duckanon.release.folders import (
     not_yet,
     released_type,
 )
-from duckanon.release.verify.measured import differing
-from duckanon.release.verify.outcome import Verification, Verified, missing
+from duckanon.release.verify.outcome import Verification, Verified, differing, missing
 from duckanon.release.verify.record import STAGE
 
 if TYPE_CHECKING:
@@ -247,10 +245,10 @@ def _read(con: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path]) -> 
 def _beside(
     con: duckdb.DuckDBPyConnection, file: Path, files: Sequence[Path], columns: Sequence[tuple[str, str]]
 ) -> Iterator[str]:
-    yield from parquet_room.beside(con, file, [name for name, _ in columns], STAGE)
+    yield from file_room.beside_parquet(con, file, [name for name, _ in columns], STAGE)
     # The first task of Spark writes a file even without records.
     first = [one for one in files if one.name.startswith(_FIRST_FILE_PREFIX)]
-    if [file] != first and not parquet_room.records(con, file, STAGE):
+    if [file] != first and not file_room.parquet_records(con, file, STAGE):
         yield f"it has no record, and only one file may have none, called {_FIRST_FILE_PREFIX}..."
 
 

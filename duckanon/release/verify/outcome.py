@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from duckanon.audits.changes import changes
 from duckanon.audits.legible import legible
+from duckanon.audits.report import COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from duckanon.audits.report import Report
+    from duckanon.audits.report import Measure, Report
 
 
 @dataclass(frozen=True)
@@ -139,3 +142,18 @@ def _remarks(outcome: Verified | Verification) -> list[str]:
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def differing(
+    recorded: Sequence[Mapping[str, Any]], again: Sequence[Measure], *, writer: str | None
+) -> Iterator[str]:
+    """Tell the differences of an audit that this version of duckanon recorded."""
+    before = {"measures": list(recorded)}
+    after = {"measures": [dict(zip(COLUMNS, measure.row(), strict=True)) for measure in again]}
+    differences = changes(before, after)
+    # An unjudged measure of this version may be newer than the record.
+    newer = writer != version("duckanon")
+    appeared = tuple(row for row in differences.appeared if not (newer and row["passed"] is None))
+    differences = replace(differences, appeared=appeared)
+    if not differences.same:
+        yield from (f"recorded -> found: {line}" for line in differences.to_text().splitlines())

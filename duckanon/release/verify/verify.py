@@ -25,14 +25,11 @@ from duckanon.policy.bind import bind_audit
 from duckanon.policy.policy import Policy
 from duckanon.policy.reported import OF_THE_RECORDS, P_PERCENT
 from duckanon.release import foreign, metadata
-from duckanon.release.audit import trees_of
-from duckanon.release.metadata import SCHEMA, Published
+from duckanon.release.metadata import SCHEMA
 from duckanon.release.tables import parts_of, read
-from duckanon.release.verify.chain import checked
 from duckanon.release.verify.contents import held
-from duckanon.release.verify.measured import differing
-from duckanon.release.verify.outcome import Verification, Verified, missing
-from duckanon.release.verify.record import STAGE, misworded, of_the_source, read_releases
+from duckanon.release.verify.outcome import Verification, Verified, differing, missing
+from duckanon.release.verify.record import STAGE, checked, misworded, of_the_source, read_releases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -157,10 +154,11 @@ def _subject(
         return done[key]
 
     lies: list[str] = []
-    for tree in dict.fromkeys(metadata.trees(con, _published(release)).values()):
+    named = {column.name: column.tree for column in release.columns if column.tree is not None}
+    for tree in dict.fromkeys(named.values()):
         stored = foreign.stored(con, Target(home, SCHEMA, tree), STAGE)
         lies += foreign.own_table(con, stored, room, STAGE)[1]
-    trees = trees_of(con, _published(release), room)
+    trees = {column: metadata.backing(room, tree) for column, tree in named.items()}
     count = engine.rows(con, templates.render("relation.sql.j2:count", relation=relation), STAGE)
     subject = _Subject(
         columns=columns,
@@ -170,24 +168,6 @@ def _subject(
         audit=audit,
     )
     return subject, lies
-
-
-def _published(release: RecordedRelease) -> Published:
-    """The release in the form of an audit, which gets its policy elsewhere and needs no size."""
-    return Published(
-        target=release.target,
-        release_id=release.release_id,
-        table=release.table,
-        records=release.records or 0,
-        classes=release.classes or 0,
-        suppressed=release.suppressed or 0,
-        method="",
-        information_loss=release.information_loss,
-        policy=release.policy or "",
-        source_sql="",
-        source_catalog="",
-        source_schema="",
-    )
 
 
 def _place(
@@ -298,7 +278,8 @@ def _redone(release: RecordedRelease, audit: RecordedAudit, subject: _Subject) -
         yield f"policy hash recorded {audit.policy_hash}, found {policy_hash} of the recorded policy"
     try:
         policy = read_canonical(audit.policy or "")
-        yield from _trees(audit, canonical(policy, subject.columns, subject.trees))
+        if canonical(policy, subject.columns, subject.trees) != audit.policy:
+            yield "the recorded policy is not the one that these columns and trees give"
         again = subject.audit(policy).measures
     except DuckanonError as failure:
         yield f"it cannot be done again: {failure}"
@@ -311,11 +292,6 @@ def _redone(release: RecordedRelease, audit: RecordedAudit, subject: _Subject) -
         again += tuple(as_it_was(row) for row in audit.measures if row["measure"] in OF_THE_RECORDS)
     writer = audit.duckanon_version or release.duckanon_version
     yield from differing(audit.measures, again, writer=writer)
-
-
-def _trees(audit: RecordedAudit, text: str) -> Iterator[str]:
-    if text != audit.policy:
-        yield "the recorded policy is not the one that these columns and trees give"
 
 
 def _proved(release: RecordedRelease, audit: RecordedAudit) -> Iterator[str]:

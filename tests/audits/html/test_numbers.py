@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from duckanon.audits.html.numbers import counted, listed, number, percent
+from duckanon.audits.legible import counted, listed, number, percent
 
 
 @pytest.mark.parametrize(

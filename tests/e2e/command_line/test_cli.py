@@ -124,9 +124,9 @@ def test_effort_and_time_limit_are_flags(hospital: Path, tmp_path: Path) -> None
         (
             "--effort",
             "fats",
-            "error: effort = 'fats' is unknown, did you mean 'fast'? Use fast | balanced | best\n",
+            "error: --effort fats is unknown, did you mean 'fast'? Use fast | balanced | best\n",
         ),
-        ("--time-limit", "0", "error: time_limit = 0.0: use seconds, a number above 0, or leave it out\n"),
+        ("--time-limit", "0", "error: --time-limit 0.0: use seconds, a number above 0, or leave it out\n"),
     ):
         done = command("anonymize", hospital / "patients.csv", tmp_path / "no.csv", *FLAGS, flag, value)
         assert (done.returncode, done.stderr) == (2, message)

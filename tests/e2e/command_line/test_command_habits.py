@@ -104,7 +104,7 @@ def piped(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     [
         ("duckanon anon", {"anonymize"}),
         ("duckanon audit --s", {"--sensitive", "--suppressed"}),
-        ("duckanon audit f.csv -k 5 --q", {"--qi", "--quasi-identifiers"}),
+        ("duckanon audit f.csv -k 5 --q", {"--qi", "--quasi-identifiers", "--quiet"}),
     ],
 )
 def test_a_shell_completes_commands_and_options(

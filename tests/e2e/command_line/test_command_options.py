@@ -104,7 +104,7 @@ def test_an_option_given_twice_accumulates_or_is_an_error(name: str, option: Typ
         (["-t", "0.1", "-t", "charge=.2"], "-t has a value for all columns, '0.1', and one for a column"),
         (["-l", "2", "-l", "3"], "-l has two values"),
         (["--distance", "charge=equal", "--distance", "charge=ordered"], "--distance has two values"),
-        (["--qi", "age,ZIP", "--qi", "zip"], "quasi_identifiers names column 'zip' twice"),
+        (["--qi", "age,ZIP", "--qi", "zip"], "--qi names column 'zip' twice"),
         (["--qi", "age,"], "--qi 'age,': there is nothing"),
         (["--qi", "age,,zip"], "--qi 'age,,zip': there is nothing"),
         (["--qi", ""], "--qi '': there is nothing"),

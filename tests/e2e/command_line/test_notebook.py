@@ -1,19 +1,19 @@
-"""The first cells of a notebook, in a Jupyter kernel that has no ipywidgets."""
+"""Notebooks in a Jupyter kernel that has no ipywidgets: first cells, and the notebooks of examples."""
 
 from __future__ import annotations
 
 import importlib.util
-from typing import TYPE_CHECKING, Any
+import json
+from typing import TYPE_CHECKING
 
 import pytest
-from jupyter_client.manager import start_new_kernel
 
-from tests.e2e.scenes import ROOT
+from tests.e2e.notebooks import NOTEBOOKS, code_cells, executed, kernel, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pathlib import Path
 
-    from jupyter_client.blocking.client import BlockingKernelClient
+pytestmark = pytest.mark.slow
 
 CELLS = {
     "import duckanon; con = duckanon.connect()": None,
@@ -34,24 +34,22 @@ CELLS = {
 """What a cell must show, by its text; None where it shows nothing. Three ages, each of four records."""
 
 
-@pytest.fixture
-def kernel(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[BlockingKernelClient]:
-    """Give a kernel that runs in an empty folder."""
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    manager, client = start_new_kernel(kernel_name="python3", cwd=str(tmp_path))
-    yield client
-    client.stop_channels()
-    manager.shutdown_kernel(now=True)
-
-
-@pytest.mark.slow
-def test_the_first_cells_run(kernel: BlockingKernelClient) -> None:
+@pytest.fixture(autouse=True)
+def _no_widgets() -> None:
     assert importlib.util.find_spec("ipywidgets") is None, "with ipywidgets DuckDB refuses no setting"
-    for cell, expected in CELLS.items():
-        shown: list[dict[str, Any]] = []
-        reply = kernel.execute_interactive(cell, output_hook=shown.append, timeout=120, allow_stdin=False)
-        assert reply["content"]["status"] == "ok", reply["content"].get("traceback")
-        texts = [
-            str(message["content"]["data"]) for message in shown if message["msg_type"] == "execute_result"
-        ]
-        assert [expected in text for text in texts] == ([] if expected is None else [True]), (cell, shown)
+
+
+def test_the_first_cells_run(tmp_path: Path) -> None:
+    with kernel(tmp_path) as client:
+        for cell, expected in CELLS.items():
+            shown = texts(executed(client, cell))
+            assert [expected in text for text in shown] == ([] if expected is None else [True]), (cell, shown)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_shows_what_it_stores(path: Path, tmp_path: Path) -> None:
+    """``python -m tests.e2e.notebooks`` stores the outputs anew."""
+    with kernel(tmp_path) as client:
+        for cell in code_cells(json.loads(path.read_text("utf-8"))):
+            source = "".join(cell["source"])
+            assert texts(executed(client, source)) == texts(cell["outputs"]), source

@@ -12,7 +12,7 @@ import typer
 import duckanon
 from duckanon.audits.formats import FORMATS
 from duckanon.cli.main import app, main
-from duckanon.database.quoting import ident
+from duckanon.database.templates import ident
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,6 +78,7 @@ CALLS = {
         ["sql", f"SELECT {QUOTED}, s FROM 'p.parquet' LIMIT 3"],
         ["sql", f"SELECT * FROM {QUOTED}"],
         ["sql", STATEMENTS],
+        ["sql", f"SELECT {QUOTED}, s FROM 'p.parquet' LIMIT 3", "--format", "json"],
         ["sql", f"CREATE ANONYMIZED VIEW v AS SELECT 1 AS {QUOTED} WITH (k = 2)"],
     ],
     "run": [["run", "fine.sql"], ["run", f"{NAME}.sql"], ["run", f"no{NAME}.sql"], ["run", "violated.sql"]],
@@ -85,6 +86,8 @@ CALLS = {
         ["stream", f"{NAME}.csv", "--qi", QUOTED, "-k", "2", "--delay", "10"],
         ["stream", f"{NAME}.csv", "--qi", "nothing"],
     ],
+    "list": [["list", f"{NAME}.duckdb"], ["list", f"no{NAME}.duckdb"], ["list", f"{NAME}.csv"]],
+    "refresh": [["refresh", f"{NAME}.duckdb:v"], ["refresh", f"h.duckdb:{QUOTED}"], ["refresh", NAME]],
     "methods": [["methods", NAME]],
     "demo": [["demo", NAME]],
     "spark": [["spark", "audit", f"no{NAME}", "--qi", "age"], ["spark", NAME]],

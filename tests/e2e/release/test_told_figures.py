@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 import duckanon
-from duckanon.audits.formats.junit import junit
-from duckanon.audits.formats.sarif import sarif
+from duckanon.audits.formats import junit, sarif
 from duckanon.audits.html.report import html_report
 from duckanon.cli.verify import verify
 from duckanon.release.folders import reported_policy

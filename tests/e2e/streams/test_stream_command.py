@@ -298,21 +298,21 @@ WRONG: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
     "column": (
         "ages\n1\n",
         (),
-        "quasi_identifiers names 'age', which the source does not have, did you mean 'ages'?",
+        "--qi names 'age', which the source does not have, did you mean 'ages'?",
     ),
     "NULL": (
         "age,x\n1,a\n,b\n",
         ("--nulls", "error"),
-        "quasi-identifier 'age' is NULL in tuple 2, and nulls = 'error'",
+        "quasi-identifier 'age' is NULL in tuple 2, and --nulls error",
     ),
     "NaN": ("age\n1.5\nnan\n", (), "quasi-identifier 'age' is NaN or infinite in tuple 2"),
     "infinity": ("age\ninf\n2.5\n", (), "quasi-identifier 'age' is NaN or infinite in tuple 1"),
     "subject": ("age,who\n1,a\n2,\n", ("--subject", "who"), "subject (who) is NULL in tuple 2"),
-    "delay": ("age\n1\n", ("--delay", "0"), "delay = 0: use a whole number of at least 1 (k - 1"),
-    "order weight": ("age\n1\n", ("--order-weight", "-1"), "order_weight = -1.0: use a number of at least 0"),
+    "delay": ("age\n1\n", ("--delay", "0"), "--delay 0: use a whole number of at least 1 (k - 1"),
+    "order weight": ("age\n1\n", ("--order-weight", "-1"), "--order-weight -1.0: use a number of at least 0"),
     "scale": ("age\n1\n", ("--scale", "age=5"), "--scale takes column=low:high pairs, not age=5"),
     "no pairs": ("age\n1\n", ("--recode", "mean"), "--recode takes column=value pairs, not 'mean'"),
-    "text": ("age\nx\n", ("--scale", "age=0:5"), "scale of 'age': its values are text"),
+    "text": ("age\nx\n", ("--scale", "age=0:5"), "--scale of 'age': its values are text"),
 }
 
 
@@ -425,7 +425,7 @@ def test_what_is_asked_wrongly(visits: Path, tmp_path: Path) -> None:
         (("--qi", "age", "-k", "2", "-k", "3"), "-k or --k is given 2 times"),
         (("--qi", "age", "--dellay", "3"), "no option --dellay, did you mean --delay?"),
         (("--qi", "age", "--format", "jsnl"), "unknown format 'jsnl', did you mean 'jsonl'?"),
-        (("--qi", "age", "--cluster", "near"), "cluster = 'near': use nearest | grow"),
+        (("--qi", "age", "--cluster", "near"), "--cluster near: use nearest | grow"),
         (("--qi", "age", "--weights", "age=1", "--weights", "age=2"), "two values for column 'age'"),
         (("--qi", "age", "--report", out), "--report is the output"),
     ):

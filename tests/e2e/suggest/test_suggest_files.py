@@ -97,7 +97,7 @@ def test_the_command_line(files: Path) -> None:
 
 
 def test_an_unknown_format_is_an_error(files: Path) -> None:
-    with pytest.raises(DuckanonError, match="text or json"):
+    with pytest.raises(DuckanonError, match="text, json or toml"):
         app(["suggest", str(files / "patients.csv"), "--format", "yaml"], standalone_mode=False)
 
 

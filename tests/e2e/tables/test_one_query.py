@@ -10,7 +10,7 @@ import pytest
 
 import duckanon
 from duckanon import dbt
-from duckanon.suggestion.find import suggest
+from duckanon.suggestion import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

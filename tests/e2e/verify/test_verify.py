@@ -14,8 +14,7 @@ import duckanon
 from duckanon.cli.verify import verify
 from duckanon.database.fingerprint import digest
 from duckanon.release import chain
-from duckanon.release.verify.chain import checked
-from duckanon.release.verify.record import misworded, read_releases
+from duckanon.release.verify.record import checked, misworded, read_releases
 from tests.e2e.evidence_scene import altered, copied, everything_wrong, rechained, verified, with_evidence
 from tests.e2e.scenes import command
 from tests.examples import slowly

@@ -18,8 +18,8 @@ import pytest
 
 from duckanon.audits.run import audit_relation
 from duckanon.cli.verify import verify
+from duckanon.database.file_room import SPARK_COLUMNS, SPARK_VERSION
 from duckanon.database.fingerprint import digest
-from duckanon.database.parquet_room import SPARK_COLUMNS, SPARK_VERSION
 from duckanon.errors import DuckanonError
 from duckanon.policy.policy import Policy
 from duckanon.release.folders import RECORD_MAX_BYTES

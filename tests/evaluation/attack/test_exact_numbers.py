@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 import duckanon
 from duckanon.errors import DuckanonError, PolicyError, SourceError
-from duckanon.evaluation.attack.linkage import linkage
+from duckanon.evaluation.linkage import linkage
 from tests.examples import examples, some
 
 if TYPE_CHECKING:
     import duckdb
 
-    from duckanon.evaluation.attack.linkage import SubsetRisk
+    from duckanon.evaluation.linkage import SubsetRisk
 
 SIZE = 40
 UNCHANGED = {

@@ -11,7 +11,7 @@ import pytest
 import duckanon
 from duckanon import hierarchies
 from duckanon.errors import PolicyError, SourceError
-from duckanon.evaluation.attack.linkage import linkage
+from duckanon.evaluation.linkage import linkage
 from tests.e2e.scenes import command
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 import duckanon
 from duckanon.errors import SourceError
-from duckanon.evaluation.attack.linkage import linkage
-from duckanon.evaluation.attack.result import estimate
+from duckanon.evaluation.linkage import estimate, linkage
 from tests.e2e.scenes import patients
 from tests.examples import examples
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from duckanon.evaluation.attack.linkage import Linkage, SubsetRisk
+    from duckanon.evaluation.linkage import Linkage, SubsetRisk
 
 Row = dict[str, Any]
 

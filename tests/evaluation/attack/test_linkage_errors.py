@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from duckanon.errors import DuckanonError, PolicyError, SourceError
-from duckanon.evaluation.attack.linkage import linkage
-from duckanon.evaluation.attack.options import Attack
+from duckanon.evaluation.linkage import linkage
+from duckanon.evaluation.prepare import Attack
 from tests.examples import slowly
 
 if TYPE_CHECKING:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from duckanon.evaluation.attack.cells import Alternatives, Counted
-from duckanon.evaluation.attack.columns import alone
-from duckanon.evaluation.attack.linking import LEAF, Problem, link
+from duckanon.evaluation.columns import Alternatives, Counted, alone
+from duckanon.evaluation.linking import LEAF, Problem, link
 
 
 def problem(seed: int, classes: int, *, coarse: bool) -> Problem:

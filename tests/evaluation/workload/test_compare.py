@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 import duckanon
 from duckanon.errors import DuckanonError, SourceError, StatementError
-from duckanon.evaluation.workload.compare import compare, read_queries
-from duckanon.evaluation.workload.report import cell, summary
+from duckanon.evaluation.workload import cell, compare, read_queries, summary
 
 if TYPE_CHECKING:
     import duckdb

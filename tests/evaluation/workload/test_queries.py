@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from duckanon.errors import SourceError, StatementError
-from duckanon.evaluation.workload.compare import compare, compared, read_queries
+from duckanon.evaluation.workload import compare, compared, read_queries
 
 if TYPE_CHECKING:
     import duckdb
 
-    from duckanon.evaluation.workload.compare import Workload
+    from duckanon.evaluation.workload import Workload
 
 READING = [
     'SELECT sum(pay) AS n FROM "DATA"',

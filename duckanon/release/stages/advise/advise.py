@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from duckanon import progress
 from duckanon.database import engine, templates
-from duckanon.database.quoting import ident
+from duckanon.database.templates import ident
 from duckanon.policy.bind import Role
 from duckanon.policy.kinds import perhaps_code
 from duckanon.policy.reported import reported_loss

@@ -1,1 +1,0 @@
-"""Errors of queries on a release, beside their answers from the original."""
