@@ -19,6 +19,7 @@ from duckanon.cli.completion import of_file, of_option
 from duckanon.cli.documents import known_form
 from duckanon.cli.flags import flag, in_words
 from duckanon.cli.output import Voice, speaking
+from duckanon.cli.parsing import epilog
 from duckanon.database.csv_files import Reading
 from duckanon.database.interrupts import within
 from duckanon.errors import DuckanonError
@@ -256,7 +257,7 @@ def command(*shared: str, examples: tuple[str, str], **own: Option) -> Callable[
         more = [option.parameter(name) for name, option in options.items()]
         called.__signature__ = inspect.Signature([*places, *more])  # type: ignore[attr-defined]
         called.__annotations__ = {}
-        called.epilog = epilog(examples)  # type: ignore[attr-defined]
+        called.epilog = epilog(*examples)  # type: ignore[attr-defined]
         return called
 
     return with_options
@@ -279,11 +280,6 @@ def _arguments(values: dict[str, Any], options: Mapping[str, Option]) -> dict[st
         values["reading"] = Reading(values.pop("dateformat"), tuple(values.pop("null") or ()))
     flags = {name: values.pop(name) for name in options if name in OF_POLICY}
     return {**values, "flags": flags} if flags else values
-
-
-def epilog(examples: tuple[str, str]) -> str:
-    """Examples as the end of a help text."""
-    return "\b\nExamples:\n" + "\n".join(f"  {example}" for example in examples)
 
 
 def _unset(option: Option) -> object:
