@@ -89,8 +89,10 @@ def relinked(source: Path, pages: dict[Path, str]) -> str:
                 text = re.findall(r"# ([^\n\\\"]+)", file.read_text(encoding="utf-8"))[0]
         elif file.parent == DOCS and file.name in WRITTEN:
             name = file.name
-        else:
+        elif file.exists():
             return f"`{file.relative_to(ROOT).as_posix()}`"
+        else:
+            raise SystemExit(f"{source.relative_to(ROOT)}: no {target}")
         place = os.path.relpath(COPY / name, (COPY / pages[source]).parent)
         return f"[{text}]({place}{'#' if fragment else ''}{fragment})"
 
