@@ -104,7 +104,8 @@ def in_words(text: str, flags: Collection[str], keys: Collection[str] = ()) -> s
         name = found["option"] or found["bare"]
         if name in flags:
             column = f"{quoted(found['column'])}=" if found["of"] else ""
-            return flag(name) if found["bare"] else f"{flag(name)} {column}{_as_flag(found)}"
+            alone = found["bare"] or found["word"] == "true"
+            return flag(name) if alone else f"{flag(name)} {column}{_as_flag(found)}"
         if name in keys and found["option"] and not found["of"]:
             return f"{name} = {_as_toml(found)}"
         return found[0]
