@@ -25,7 +25,7 @@ from duckanon.kernels.closeness.threshold import Threshold
 from duckanon.kernels.compose import compose
 from duckanon.kernels.exchange.exchange import ANY_EXCHANGES, sweep
 from duckanon.kernels.exchange.refine import STRICT_PRICE, WORK
-from duckanon.kernels.exchange.search import Search, neighbours, search_of
+from duckanon.kernels.exchange.state import Search, neighbours, search_of
 from duckanon.kernels.recipes import Recipe
 from tests.kernels.slow_exchange import slow_state_of, slow_sweep
 

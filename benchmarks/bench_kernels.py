@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from benchmarks.numpy_mdav import numpy_mdav
 from duckanon.kernels.first.mdav import mdav
-from duckanon.kernels.first.tcloseness_first import stratified
+from duckanon.kernels.first.tcloseness_first import stratified_parts
 from duckanon.kernels.loss import information_loss
 from duckanon.kernels.points import zscore
 
@@ -54,7 +54,7 @@ def main() -> None:
     """Print one line a case and one a bar."""
     warm = mixture(500, 5)
     mdav(warm, 5)
-    stratified(warm, warm[:, 0], 5)
+    stratified_parts(warm, warm[:, 0], 5, len(warm))
     print(f"{'records x d, k':<18}{'numpy s':>10}{'mdav s':>10}{'ratio':>8}{'IL numpy':>11}{'IL mdav':>11}")
     bars = {}
     for n, d, k in BESIDE_NUMPY + CASES_WITHOUT_PEER:
@@ -71,7 +71,7 @@ def main() -> None:
         loss = information_loss(points, labels)
         print(f"{line:<18}{numpy_text:>10}{seconds:>10.4f}{ratio_text:>8}{loss_text:>11}{loss:>11.6f}")
     points = mixture(10_000, 5)
-    seconds, _ = timed(partial(stratified, points, points[:, 0], 5))
+    seconds, _ = timed(partial(stratified_parts, points, points[:, 0], 5, len(points)))
     print(f"t-closeness-first, 10,000 x 5, class size 5: {seconds:.4f} s")
     ratio, large = bars[10_000, 5, 5][1], bars[100_000, 5, 5][0]
     print(f"bar: {ratio:.1f} times less than numpy at 10,000 x 5, k = 5 (at least {LEAST_RATIO:g})")

@@ -28,8 +28,7 @@ from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.closeness.threshold import Threshold
 from duckanon.kernels.compose import compose, merged
 from duckanon.kernels.recipes import recipes
-from duckanon.literature.registry import PUBLISHED, run_named
-from duckanon.literature.task import Task
+from duckanon.literature.registry import PUBLISHED, Task, run_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -27,7 +27,7 @@ import duckanon
 from duckanon.kernels.closeness.emd import emd_per_class
 from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.first.mdav import mdav
-from duckanon.kernels.first.tcloseness_first import class_size, stratified
+from duckanon.kernels.first.tcloseness_first import class_size, tcloseness_first
 from duckanon.kernels.loss import information_loss
 from duckanon.kernels.points import zscore
 from duckanon.release import pipeline
@@ -138,7 +138,7 @@ def tiled(path: str) -> Cells:
     table = pq.read_table(path)
     points = zscore(np.column_stack([table[name].to_numpy() for name in QUASI_IDENTIFIERS]))
     _, codes, counts = np.unique(table["s"].to_numpy(), return_inverse=True, return_counts=True)
-    stratified(points[:100], codes[:100], K)
+    tcloseness_first(points[:100], codes[:100], K, T)
     wall, cpu = perf_counter(), process_time()
     order, offsets = _dealt(points, codes)
     labels = _labels(points, codes, order, offsets)
@@ -186,7 +186,7 @@ def _labels(
     labels, count = np.empty(len(points), np.int64), 0
     for first, last in pairwise(offsets):
         records = order[first:last]
-        own = stratified(points[records], codes[records], class_size(len(records), K, T))
+        own = tcloseness_first(points[records], codes[records], K, T)
         labels[records] = own + count
         count += int(own.max()) + 1
     return labels

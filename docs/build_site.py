@@ -35,12 +35,19 @@ COPIED = {
     ROOT / "sql" / "README.md": "audits.md",
     ROOT / "CONTRIBUTING.md": "contributing.md",
     ROOT / "CHANGELOG.md": "changes.md",
+    ROOT / "examples" / "notebooks" / "first_release.ipynb": "first_release.md",
+    ROOT / "examples" / "notebooks" / "choose_k_and_t.ipynb": "choose_k_and_t.md",
 }
 """Pages that do not stand in docs/, by their name on the site."""
 
 FENCED = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"`[^`\n]*`|\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 """A piece of code, which stays as it is, or a link."""
+
+UNSPACED_LIST = re.compile(
+    r"^(?![-|>#\s]|\d+\. |<!).+\n(?=- |1\. )|^ {3,}.+\n(?=\d+\. )|\A\n(?=- |1\. )", re.MULTILINE
+)
+"""A line right before an item of a list, with which Markdown of Python takes the item for one paragraph."""
 
 LOADED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src", "object": "data"}
 """Attributes that name what a browser loads with a page, by their element."""
@@ -78,15 +85,43 @@ def relinked(source: Path, pages: dict[Path, str]) -> str:
             name, fragment = "definitions.md", file.stem if file.suffix else ""
         elif file in pages:
             name = pages[file]
+            if text.endswith((".md", ".ipynb")):  # GitHub shows files, and the site shows titles
+                text = re.findall(r"# ([^\n\\\"]+)", file.read_text(encoding="utf-8"))[0]
         elif file.parent == DOCS and file.name in WRITTEN:
             name = file.name
-        else:
+        elif file.exists():
             return f"`{file.relative_to(ROOT).as_posix()}`"
+        else:
+            raise SystemExit(f"{source.relative_to(ROOT)}: no {target}")
         place = os.path.relpath(COPY / name, (COPY / pages[source]).parent)
         return f"[{text}]({place}{'#' if fragment else ''}{fragment})"
 
-    parts = FENCED.split(source.read_text(encoding="utf-8"))
-    return "".join(part if part.startswith("```") else LINK.sub(link, part) for part in parts)
+    text = source.read_text(encoding="utf-8")
+    parts = FENCED.split(cells(text) if source.suffix == ".ipynb" else text)
+    return "".join(part if part.startswith("```") else LINK.sub(link, listed(part)) for part in parts)
+
+
+def listed(text: str) -> str:
+    """Return a text with lists as Markdown of Python reads them: after a blank line, and nested by four."""
+    return re.sub(r"^ {3}(?=- )", "    ", UNSPACED_LIST.sub(r"\g<0>\n", text), flags=re.MULTILINE)
+
+
+def cells(text: str) -> str:
+    """Return a notebook as a page: each cell, and what it printed when it was executed."""
+    parts = []
+    for cell in json.loads(text)["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        for output in cell.get("outputs", ()):
+            shown = {mime: "".join(lines) for mime, lines in output.get("data", {}).items()}
+            if page := shown.get("image/svg+xml") or shown.get("text/html"):
+                begin = max(page.find("<svg"), 0)
+                plain = page[begin:].replace(' class="dataframe"', "")
+                parts.append(f'<div style="overflow-x: auto">{" ".join(plain.split())}</div>')
+            else:
+                printed = shown.get("text/plain") or "".join(output.get("text", ()))
+                parts.append(f"```text\n{printed.rstrip()}\n```")
+    return "\n\n".join(parts) + "\n"
 
 
 def commands() -> str:

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
+from duckanon.kernels.first.tcloseness_first import least_size
 from duckanon.literature.partitions import partition
-from duckanon.literature.steered import bucket_attribute, bucket_count
+from duckanon.literature.steered import bucket_attribute
 from duckanon.measures import mse
 from reproduce import data
 from reproduce.plots import chart
@@ -68,7 +69,7 @@ def one_record_more() -> Section:
         place, found = f"section VI-C, PCD, t = {t}, n = 1001", sweep(table, t)
         least, huge = min(each.maximum_emd for each in found), outcome(table, t, 10**6).maximum_emd
         remark = f"least maximum EMD {least:.4f}, and {huge:.4f} with weight 10^6"
-        sizes = np.bincount(bucket_attribute(*table, bucket_count(1001, K, t)))[1:]
+        sizes = np.bincount(bucket_attribute(*table, least_size(1001, K, t)))[1:]
         few = int((sizes < sizes.max()).sum())
         short = f"bucket numbers with {sizes.min()} record instead of {sizes.max()}: {few}"
         rows += [

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from duckanon.kernels.first.tcloseness_first import least_size
 from duckanon.literature.partitions import partition
-from duckanon.literature.steered import bucket_count, steered_tcloseness, steering_weight
+from duckanon.literature.steered import steered_tcloseness, steering_weight
 from duckanon.measures import average_emd, distinct_l, mae, maximum_emd, mse
 from reproduce import data
 from reproduce.plots import Panel
@@ -96,14 +97,14 @@ def weight_row(place: str, printed: str, found: tuple[WeightOutcome, ...], t: st
 
 def bound(n: int, t: str, attributes: int) -> float:
     """Return |B_1| sqrt(m), the bound of Proposition 1."""
-    return -(-n // bucket_count(n, K, t)) * math.sqrt(attributes)
+    return -(-n // least_size(n, K, t)) * math.sqrt(attributes)
 
 
 def repeats(table: WeightTable, t: str, weight: float) -> tuple[int, int]:
     """Return the number of classes with two records of one bucket, and the number of all classes."""
     n = len(table.sensitive)
     labels = steered_tcloseness(*table, K, t=t, weight=weight)
-    parts = np.array_split(np.argsort(table.sensitive, kind="stable"), bucket_count(n, K, t))
+    parts = np.array_split(np.argsort(table.sensitive, kind="stable"), least_size(n, K, t))
     bucket = np.empty(n, dtype=np.int64)
     for number, part in enumerate(parts):
         bucket[part] = number
@@ -114,7 +115,7 @@ def repeats(table: WeightTable, t: str, weight: float) -> tuple[int, int]:
 def repeats_row(place: str, table: WeightTable, t: str, remark: str = "") -> Row:
     """Return the row, with its weight, of the classes that Proposition 1 excludes."""
     n, attributes = table.points.shape
-    weight = steering_weight(n, bucket_count(n, K, t), attributes)
+    weight = steering_weight(n, least_size(n, K, t), attributes)
     mixed, classes = repeats(table, t, weight)
     said = f"of {classes} classes, with weight {weight:.4f}"
     return row(f"{place}: classes with two records of a bucket", "0", mixed, f"{said}; {remark}".strip("; "))

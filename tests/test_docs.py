@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DOCS = ROOT / "docs"
-COPIED = {"sql/README.md": "audits.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changes.md"}
+COPIED = {
+    "sql/README.md": "audits.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changes.md",
+    "examples/notebooks/first_release.ipynb": "first_release.md",
+    "examples/notebooks/choose_k_and_t.ipynb": "choose_k_and_t.md",
+}
 WRITTEN = {"commands.md", "definitions.md", "python.md"}
 """Pages that `make docs` writes from the code."""
 

@@ -14,7 +14,7 @@ from duckanon.audits.html.report import html_report
 from duckanon.audits.legible import legible
 from duckanon.audits.run import Roles, audit_relation, kept_relation
 from duckanon.cli.documents import check_output, deliver
-from duckanon.cli.flags import read_flags, read_text
+from duckanon.cli.flags import read_flags, read_text, require
 from duckanon.cli.options import DOCUMENT, OF_AUDIT, SHARED, Option, Table, command
 from duckanon.cli.output import PASSED, VIOLATION, complain, line, note
 from duckanon.database import engine, templates
@@ -81,7 +81,10 @@ def audit(
     reading: Reading,
     trust: bool,
 ) -> int:
-    """Audit any table or file; exit code 1 when it violates a threshold."""
+    """Audit any table or file.
+
+    Exit code 1 when it violates a threshold.
+    """
     options = _options(flags, policy)
     audit_policy = _audited(options, by_flag=flags["quasi_identifiers"] is not None)
     check_output(output, source, policy, original, against, *hierarchy_names(audit_policy))
@@ -137,10 +140,7 @@ def _options(flags: dict[str, Any], file: Path | None) -> dict[str, Any]:
     text = "" if file is None else read_text(file, "policy", error=PolicyError)
     options = stated_options(text, **given)
     check_of_rows(*(options.get(name) for name in ("subject", "p_percent", "min_values")))
-    if "quasi_identifiers" not in options:
-        raise PolicyError(
-            "--qi is missing: name the quasi-identifiers, as in --qi age,zip, or give a --policy file"
-        )
+    require(options, "quasi_identifiers", file=True)
     return options
 
 

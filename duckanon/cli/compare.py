@@ -42,7 +42,10 @@ def compare(
     reading: Reading,
     trust: bool,
 ) -> int:
-    """Run your aggregate queries on a table and its release, and report the error of each."""
+    """Run your queries on a table and on its release.
+
+    Every query is an aggregate, and its error is reported.
+    """
     check_output(output, original, release, queries)
     if queries is None:
         raise SourceError(
@@ -104,7 +107,10 @@ def linkage(
     reading: Reading,
     trust: bool,
 ) -> int:
-    """Attack a release: link the records of its original to it, and count who is found."""
+    """Attack a release, and count who is found.
+
+    The records of its original are linked to it.
+    """
     applied = None if policy is None else policy_of_flags({}, policy)
     given = read_flags({"hierarchies": flags["hierarchies"]}).get("hierarchies")
     trees = (*(hierarchy_names(applied) if applied else ()), *(given or {}).values())

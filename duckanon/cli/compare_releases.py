@@ -81,7 +81,10 @@ def compare_releases(
     reading: Reading,
     trust: bool,
 ) -> int:
-    """Tell what two releases of the same data say together; exit code 1 when it is about fewer than k."""
+    """Tell what two releases of the same data say together.
+
+    Exit code 1 when it is about fewer than k.
+    """
     check_output(output, older, newer)
     given = read_flags(flags)
     k = checked("k", given["k"]) if "k" in given else None

@@ -71,13 +71,19 @@ def _side_by_side(left: Report, right: Report, titles: tuple[str, str]) -> str:
     examples=("duckanon demo", "duckanon demo --export census.duckdb && duckanon verify census.duckdb"),
 )
 def demo(*, export: str | None) -> int:
-    """Release 299,285 real persons, with k alone and with t-closeness, and audit both."""
+    """Release 299,285 real persons, and audit the release.
+
+    The census is released once with k alone and once with t-closeness.
+    """
     run_demo(export)
     return PASSED
 
 
 @command("form", examples=("duckanon methods", "duckanon methods --format json"))
 def methods(*, form: str) -> int:
-    """List the partition methods with guarantees, cost and source."""
+    """List the partition methods.
+
+    Each with guarantees, cost and source.
+    """
     show_rows(("method", "guarantees", "cost", "source"), [astuple(one) for one in known_methods()], form)
     return PASSED

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 LISTS = ("quasi_identifiers", "sensitive", "identifiers", "insensitive", "subject")
 NUMBERS = ("t", "l", "c", "p_percent", "digits", "weights", "suppression_limit")
 
+_EXAMPLES_BY_OPTION = {"quasi_identifiers": "--qi age,zip", "k": "-k 5"}
+"""Example of each flag that a command may require."""
+
 _QUOTE, _DOUBLE = "'", '"'
 _QUOTED = r'"(?:[^"]|"")*"'
 _VALUE = rf'(?P<value>{_QUOTED}|[^,"\s][^,]*?|)\s*(?:,|\Z)'
@@ -48,10 +51,16 @@ def policy_of_flags(flags: dict[str, Any], file: Path | None) -> Policy:
     given = read_flags(flags)
     if file is not None:
         return Policy.from_toml(read_text(file, "policy", error=PolicyError), **given)
-    for name in ("quasi_identifiers", "k"):
-        if name not in given:
-            raise PolicyError(f"{flag(name)} is missing: give {flag(name)}, or a --policy file")
+    require(given, "quasi_identifiers", "k", file=True)
     return Policy(**given)
+
+
+def require(given: Collection[str], *names: str, file: bool = False) -> None:
+    """Raise if an option is not among the given ones; with `file`, it may also stand in a policy file."""
+    for name in names:
+        if name not in given:
+            more = ", or a --policy file" if file else ""
+            raise PolicyError(f"{flag(name)} is missing: give it, as in {_EXAMPLES_BY_OPTION[name]}{more}")
 
 
 def read_flags(flags: dict[str, Any]) -> dict[str, Any]:
@@ -61,8 +70,7 @@ def read_flags(flags: dict[str, Any]) -> dict[str, Any]:
 
 def given_names(flags: dict[str, Any], name: str) -> list[str]:
     """Columns of a flag of a command; raise if it is missing."""
-    if flags[name] is None:
-        raise PolicyError(f"{flag(name)} is missing: name the quasi-identifiers, as in --qi age,zip")
+    require([one for one, value in flags.items() if value is not None], name)
     return list(_columns(name, flags[name]))
 
 
@@ -99,7 +107,8 @@ def in_words(text: str, flags: Collection[str], keys: Collection[str] = ()) -> s
         name = found["option"] or found["bare"]
         if name in flags:
             column = f"{quoted(found['column'])}=" if found["of"] else ""
-            return flag(name) if found["bare"] else f"{flag(name)} {column}{_as_flag(found)}"
+            alone = found["bare"] or found["word"] == "true"
+            return flag(name) if alone else f"{flag(name)} {column}{_as_flag(found)}"
         if name in keys and found["option"] and not found["of"]:
             return f"{name} = {_as_toml(found)}"
         return found[0]
@@ -142,7 +151,8 @@ def _as_flag(found: re.Match[str]) -> str:
         return ",".join(quoted(name.strip()) for name in found["list"].split(","))
     if found["map"] is not None:
         return ",".join(f"{quoted(name)}={quoted(one.strip(_QUOTE))}" for name, one in _pairs(found["map"]))
-    return "'*'" if found["word"] == "*" else str(found["word"]).strip(_QUOTE)
+    word = str(found["word"]).strip(_QUOTE)
+    return "'*'" if word == "*" else word
 
 
 def _as_toml(found: re.Match[str]) -> str:

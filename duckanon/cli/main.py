@@ -17,7 +17,7 @@ import typer
 
 import duckanon
 from duckanon.cli.output import ERROR, PASSED, VIOLATION, complain, line, tell, warn
-from duckanon.cli.parsing import BASH, Group, every_command, join_words
+from duckanon.cli.parsing import BASH, Group, epilog, every_command, join_words
 from duckanon.errors import AuditFailure, DuckanonError, DuckanonWarning
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ app = typer.Typer(
     name="duckanon",
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=epilog("duckanon demo", "duckanon suggest patients.csv --format toml -o release.toml"),
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )

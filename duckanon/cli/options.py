@@ -19,6 +19,7 @@ from duckanon.cli.completion import of_file, of_option
 from duckanon.cli.documents import known_form
 from duckanon.cli.flags import flag, in_words, read_reading
 from duckanon.cli.output import Voice, speaking
+from duckanon.cli.parsing import epilog
 from duckanon.database.interrupts import within
 from duckanon.errors import DuckanonError
 from duckanon.policy.checks import (
@@ -261,7 +262,7 @@ def command(*shared: str, examples: tuple[str, str], **own: Option) -> Callable[
         more = [option.parameter(name) for name, option in options.items()]
         called.__signature__ = inspect.Signature([*places, *more])  # type: ignore[attr-defined]
         called.__annotations__ = {}
-        called.epilog = epilog(examples)  # type: ignore[attr-defined]
+        called.epilog = epilog(*examples)  # type: ignore[attr-defined]
         return called
 
     return with_options
@@ -284,11 +285,6 @@ def _arguments(values: dict[str, Any], options: Mapping[str, Option]) -> dict[st
         values["reading"] = read_reading(*(values.pop(name) for name in ("read", "dateformat", "null")))
     flags = {name: values.pop(name) for name in options if name in OF_POLICY}
     return {**values, "flags": flags} if flags else values
-
-
-def epilog(examples: tuple[str, str]) -> str:
-    """Examples as the end of a help text."""
-    return "\b\nExamples:\n" + "\n".join(f"  {example}" for example in examples)
 
 
 def _unset(option: Option) -> object:

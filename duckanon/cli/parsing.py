@@ -32,6 +32,11 @@ _NUMBERS = {"valid integer": "a whole number", "valid number": "a number"}
 """What an option takes, by the words of typer for it."""
 
 
+def epilog(first: str, second: str) -> str:
+    """Two examples as the end of a help text."""
+    return f"\b\nExamples:\n  {first}\n  {second}"
+
+
 class _Strict:
     """Parsing that both commands and their group share."""
 
@@ -102,42 +107,24 @@ def _option_names(ctx: Any) -> Iterable[str]:
 
 
 COMMANDS = {
+    "demo": ("demo.demo", "Release 299,285 real persons, and audit the release."),
+    "suggest": ("suggest.suggest", "Propose a role for each column, and a policy."),
+    "anonymize": ("anonymize.anonymize", "Release a file or table as a new file."),
+    "audit": ("audit.audit", "Audit any table or file."),
+    "verify": ("verify.verify", "Run every recorded audit of a release again."),
     "run": ("sql.run", "Run a script; stop at the first error or failed audit."),
     "sql": ("sql.sql", "Run statements and print their rows."),
     "list": ("sql.list_releases", "List the anonymized views of a database."),
-    "refresh": (
-        "sql.refresh",
-        "Release the present source of an anonymized view, under the policy of the view.",
-    ),
-    "stream": (
-        "stream.stream",
-        "Anonymize a stream: classes of k leave as soon as a tuple has waited for its delay.",
-    ),
-    "demo": ("demo.demo", "Release 299,285 real persons, with k alone and with t-closeness, and audit both."),
-    "anonymize": ("anonymize.anonymize", "Release a file or table as a new file."),
-    "audit": ("audit.audit", "Audit any table or file; exit code 1 when it violates a threshold."),
-    "verify": (
-        "verify.verify",
-        "Run every recorded audit again; exit code 1 when anything differs or is violated.",
-    ),
-    "compare": (
-        "compare.compare",
-        "Run your aggregate queries on a table and its release, and report the error of each.",
-    ),
+    "refresh": ("sql.refresh", "Release the present source of a view again."),
+    "compare": ("compare.compare", "Run your queries on a table and on its release."),
+    "linkage": ("compare.linkage", "Attack a release, and count who is found."),
     "compare-releases": (
         "compare_releases.compare_releases",
-        "Tell what two releases of the same data say together; exit code 1 when it is about fewer than k.",
+        "Tell what two releases of the same data say together.",
     ),
-    "linkage": (
-        "compare.linkage",
-        "Attack a release: link the records of its original to it, and count who is found.",
-    ),
-    "suggest": (
-        "suggest.suggest",
-        "Rank columns by uniqueness, propose a role for each, print a CREATE ANONYMIZED VIEW.",
-    ),
-    "spark": ("spark.spark", "Release or audit where Spark runs, for data that outgrow one machine."),
-    "methods": ("demo.methods", "List the partition methods with guarantees, cost and source."),
+    "stream": ("stream.stream", "Anonymize a stream, in classes of k within a delay."),
+    "spark": ("spark.spark", "Release or audit where Spark runs."),
+    "methods": ("demo.methods", "List the partition methods."),
 }
 """Module and function of each command, and the first line of its docstring, in the order of the list."""
 

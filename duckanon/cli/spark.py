@@ -9,10 +9,10 @@ import typer
 
 from duckanon.api.execute import Outcome
 from duckanon.cli.documents import known_form, show
-from duckanon.cli.flags import policy_of_flags, read_flags, read_text
-from duckanon.cli.options import OF_AUDIT, SHARED, Option, command, epilog
+from duckanon.cli.flags import policy_of_flags, read_flags, read_text, require
+from duckanon.cli.options import OF_AUDIT, SHARED, Option, command
 from duckanon.cli.output import PASSED, VIOLATION, line
-from duckanon.cli.parsing import Command, Group
+from duckanon.cli.parsing import Command, Group, epilog
 from duckanon.database.interrupts import interruptible
 from duckanon.errors import PolicyError
 from duckanon.policy.policy import AuditPolicy, Policy
@@ -34,8 +34,8 @@ _EXAMPLES = (
 spark = typer.Typer(
     name="spark",
     cls=Group,
-    help="Release or audit where Spark runs, for data that outgrow one machine.",
-    epilog=epilog(_EXAMPLES),
+    help="Release or audit where Spark runs.",
+    epilog=epilog(*_EXAMPLES),
     add_completion=False,
     rich_markup_mode=None,
 )
@@ -102,8 +102,7 @@ def _audited(flags: dict[str, Any], file: Path | None) -> AuditPolicy:
     given = read_flags(flags)
     if file is not None:
         return Policy.from_toml(read_text(file, "policy", error=PolicyError), **given).audited()
-    if "quasi_identifiers" not in given:
-        raise PolicyError("--qi is missing: give --qi, or a --policy file")
+    require(given, "quasi_identifiers", file=True)
     return AuditPolicy(**given)
 
 

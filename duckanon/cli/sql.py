@@ -122,7 +122,10 @@ def refresh(
     effect: bool,
     form: str,
 ) -> int:
-    """Release the present source of an anonymized view, under the policy of the view."""
+    """Release the present source of a view again.
+
+    The view keeps its policy.
+    """
     path, view = split(release)
     with _opened(path) as con:
         rows = anonymized_views(con.duckdb).select(["database_name", "schema_name", "view_name"]).to_pylist()

@@ -115,7 +115,10 @@ def stream(
     reading: Reading,
     **own: Any,
 ) -> int:
-    """Anonymize a stream: classes of k leave as soon as a tuple has waited for its delay."""
+    """Anonymize a stream, in classes of k within a delay.
+
+    A class of k leaves as soon as a tuple has waited for its delay.
+    """
     given_names(flags, "quasi_identifiers")
     by_column = read_flags({"scale": scale, **{name: flags[name] for name in _BY_COLUMN}})
     for name, values in by_column.items():

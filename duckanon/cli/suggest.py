@@ -43,7 +43,10 @@ def suggest(
     reading: Reading,
     trust: bool,
 ) -> int:
-    """Rank columns by uniqueness, propose a role for each, print a CREATE ANONYMIZED VIEW."""
+    """Propose a role for each column, and a policy.
+
+    Columns are ranked by uniqueness; the proposal is a CREATE ANONYMIZED VIEW, or a policy file.
+    """
     if sql and form != "text":
         raise DuckanonError(
             f"--sql is the statement alone, --format {form} is something else: give one of both"

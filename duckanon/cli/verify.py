@@ -55,7 +55,10 @@ def verify(
     evidence: Path | None,
     form: str,
 ) -> int:
-    """Run every recorded audit again; exit code 1 when anything differs or is violated."""
+    """Run every recorded audit of a release again.
+
+    Exit code 1 when anything differs or is violated.
+    """
     check_local(file)
     outcome = _verified(file, expect or (), head or (), evidence)
     line(outcome.to_json() if form == "json" else outcome.to_text())

@@ -3,12 +3,12 @@
 - `points`, `loss`, `compose`: checks and scales; information loss; from points to the classes of a release.
 - `first`: first partitions (MDAV, MDAV in blocks, t-closeness-first).
 - `closeness`: EMD, and the violation of t, l and c by a class. t is repaired in two steps:
-  `exchange.refine.reduce_violations` exchanges records, `merging.merge.merge_classes` merges what is left.
+  `exchange.refine.reduce_violations` exchanges records, `merge.merge_classes` merges what is left.
 - `exchange`: records change places between classes: fewer violations, then less loss (`refine`).
+- `dominance`: the p % rule, and merging until it is kept.
 - `steered`, `castle`: classes of tuples that come one after the other, within a delay.
 - `neighbours`: search trees and orders of points. `compiled`: how the hot loops are compiled; `prepared`:
-  which of them came compiled. `logarithm` and `splitmix`: logarithms and random numbers that are the same on
-  every processor; `exact`: t as a fraction.
+  which of them came compiled. `splitmix`: random numbers that are the same on every processor.
 
 The contract of every kernel, unless its docstring says otherwise:
 

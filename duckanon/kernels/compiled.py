@@ -146,18 +146,14 @@ def _pass_on(event: Any, *, begins: bool) -> None:
     if dispatcher not in _dispatchers:
         return
     name = dispatcher.py_func.__qualname__
-    _log(name, begins=begins)
+    _log_once()
+    if begins:
+        logger.debug("compiling %s", name)
     for tell in tuple(_watching):
         tell(name, begins)
 
 
-def _log(name: str, *, begins: bool) -> None:
-    """Log the first compilation of a process as information, each function for debugging."""
-    _log_once()
-    if begins:
-        logger.debug("compiling %s", name)
-
-
 @functools.cache
 def _log_once() -> None:
+    """Log the first compilation of a process as information."""
     logger.info(COMPILING)

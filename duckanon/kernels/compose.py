@@ -1,4 +1,23 @@
-"""From points to final classes: a first partition, fewer violations, merging, refinement."""
+"""From points to final classes: a first partition, fewer violations, merging, refinement.
+
+`combine` takes the better parts of two partitions of the same records. Classes of the two partitions that
+share records are linked. At the border of a group of linked classes, a class ends in both partitions. So each
+group can be taken from the partition that loses less in it, from the first if equal. A requirement that each
+class satisfies in both partitions holds for each class of the result.
+
+>>> points = np.array([[0.0], [1.0], [0.0], [1.0], [8.0], [8.0], [9.0], [9.0]])
+>>> combine(points, np.array([0, 0, 1, 1, 2, 2, 3, 3]), np.array([0, 1, 0, 1, 2, 3, 2, 3])).tolist()
+[2, 3, 2, 3, 0, 0, 1, 1]
+
+`dissolve` dissolves classes between others, so that the others grow from k to 2k-1 records where it pays. It
+is our variant of the second stage of DBA-2 and MDAV-2 (Lin, Wen, Hsieh and Chang, Expert Systems with
+Applications 37(4), 2010; see `duckanon.literature.dissolve`): only near classes are looked at, no class grows
+to 2k, and gains are exact. A class whose records are on average nearer to other centroids than to its own is
+tried, by descending SSE. Each of its records joins the nearest of its `NEAREST_CLASSES` classes that has
+room. The class is dissolved if that loses less. O((m + n) log m) on average, and O(k NEAREST_CLASSES d) for a
+trial. Plain numpy: trials are few, and compiling would take longer than the trials on all but the largest
+tables.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +28,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from duckanon.kernels.closeness.threshold import violations_per_class
-from duckanon.kernels.combine import combine
 from duckanon.kernels.exchange.refine import Effort, Stop, reduce_violations, refine
 from duckanon.kernels.first.anatomy import anatomize
 from duckanon.kernels.first.blocks import blocks
-from duckanon.kernels.first.dissolve import dissolve
-from duckanon.kernels.first.mdav import mdav, mdav1
-from duckanon.kernels.first.repeated import repeated
+from duckanon.kernels.first.mdav import mdav, mdav1, repeated
 from duckanon.kernels.first.spanning_tree import forest
 from duckanon.kernels.first.tcloseness_first import stratified_parts
 from duckanon.kernels.first.univariate import univariate
-from duckanon.kernels.loss import class_means, sse
-from duckanon.kernels.merging.merge import Partner, class_members, merge_classes, violations_of
+from duckanon.kernels.loss import class_means, deviations, sse
+from duckanon.kernels.merge import Partner, class_members, merge_classes, violations_of
+from duckanon.kernels.neighbours.centroids import nearest, principal
 from duckanon.kernels.neighbours.kd import kd_blocks
 from duckanon.kernels.points import distance_points, enlarged
 from duckanon.kernels.recipes import MDAV_MAX_RECORDS, Recipe, effort_for, most_share
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -64,6 +81,15 @@ of all.
 
 WORSE_SHARES = (0.2, 0.1, 0.05, 0.025)
 """How much worse a rebuilt neighbourhood may be in longer searches, in turns: none is best for all tables."""
+
+STARTS: Mapping[str, Callable[[NDArray[np.float64], int], NDArray[np.int64]]] = {
+    "mdav": mdav,
+    "mdav1": mdav1,
+    "blocks": partial(blocks, threads=1),
+    "univariate": univariate,
+    "forest": partial(forest, largest=MDAV_MAX_RECORDS),
+}
+"""First partitions by points and class size alone."""
 
 EFFORTS: tuple[Effort, ...] = ("fast", "balanced", "best")
 """Efforts in ascending order: each takes more work than the one before and never loses more."""
@@ -316,17 +342,9 @@ def first_partition(
     if recipe.start == "anatomy":
         return _anatomized(points, codes, size, thresholds, ANATOMIZE_NARROW_RECORDS)
     if recipe.start == "k_alone":
-        return mdav(points, size) if len(points) <= MDAV_MAX_RECORDS else blocks(points, size, threads=1)
-    if recipe.start == "mdav":
-        return mdav(points, size)
-    if recipe.start == "mdav1":
-        return mdav1(points, size)
-    if recipe.start == "blocks":
-        return blocks(points, size, threads=1)
-    if recipe.start == "univariate":
-        return univariate(points, size)
-    if recipe.start == "forest":
-        return forest(points, size, largest=MDAV_MAX_RECORDS)
+        return STARTS["mdav" if len(points) <= MDAV_MAX_RECORDS else "blocks"](points, size)
+    if recipe.start in STARTS:
+        return STARTS[recipe.start](points, size)
     order = np.empty(len(points), dtype=np.int64)
     by_value = np.lexsort(list(codes)[::-1]) if len(codes) else np.arange(len(points))
     order[by_value] = np.arange(len(points))
@@ -366,5 +384,97 @@ def merged(
     if not violations_per_class(thresholds, members, offsets).any():
         return labels
     means = class_means(points, labels)
-    joined = merge_classes(means, np.diff(offsets), members, offsets, thresholds, partner=partner)
+    joined = merge_classes(means, members, offsets, thresholds, partner=partner)
     return joined[labels]
+
+
+NEAREST_CLASSES = 8
+"""Nearest classes that a record may join."""
+
+
+def dissolve(points: NDArray[np.float64], labels: NDArray[np.int64], k: int) -> NDArray[np.int64]:
+    """Return classes (n,), 0..m'-1, of at least k records with at most the SSE of the given ones."""
+    # Every given class has at least k records; no record joins a class of 2k-1 or more.
+    means, sizes = class_means(points, labels), np.bincount(labels)
+    m = len(sizes)
+    if m < 2:
+        return labels
+    features = principal(np.vstack([means, points]), np.arange(m))
+    near = nearest(features[:m], features[m:], np.arange(1, min(NEAREST_CLASSES, m) + 1))
+    errors = np.bincount(labels, weights=_squared(points, means[labels]))
+    away = np.where(near[:, 0] == labels, near[:, 1], near[:, 0])
+    costs = np.bincount(labels, weights=_squared(points, means[away]) * sizes[away] / (sizes[away] + 1))
+    doubtful = np.flatnonzero(errors > costs)
+    members = np.split(np.argsort(labels, kind="stable"), np.cumsum(sizes)[:-1])
+    classes = {number: own.tolist() for number, own in enumerate(members)}
+    sums = means * sizes[:, None]
+    for number in doubtful[np.argsort(-errors[doubtful], kind="stable")].tolist():
+        _try(points, near, number, k, classes, sums)
+    left = np.empty(len(points), dtype=np.int64)
+    for number, own in enumerate(own for own in classes.values() if own):
+        left[own] = number
+    return left
+
+
+def _try(
+    points: NDArray[np.float64], near: NDArray[np.int64], number: int, k: int,
+    classes: dict[int, list[int]], sums: NDArray[np.float64],
+) -> None:  # fmt: skip
+    """Dissolve a class if its records lose less in the nearest classes that have room."""
+    own = classes[number]
+    error = float(_squared(points[own], sums[number] / len(own)).sum())
+    joined: list[int] = []
+    for record in own:
+        options = [c for c in near[record].tolist() if c != number and 0 < len(classes[c]) < 2 * k - 1]
+        if not options:
+            break
+        counts = np.array([len(classes[c]) for c in options])
+        distances = _squared(points[record], sums[options] / counts[:, None])
+        best = int(np.argmin(distances))
+        error -= float(distances[best] * counts[best] / (counts[best] + 1))
+        if error <= 0.0:
+            break
+        joined.append(options[best])
+        classes[options[best]].append(record)
+        sums[options[best]] += points[record]
+    if len(joined) == len(own):
+        classes[number] = []
+        return
+    for record, c in zip(own, joined, strict=False):
+        classes[c].remove(record)
+        sums[c] -= points[record]
+
+
+def _squared(points: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return squared distances between rows, added column by column: the order of numpy's sums may change."""
+    total: NDArray[np.float64] = np.zeros(np.broadcast_shapes(points.shape, others.shape)[0])
+    for one, other in zip(points.T, others.T, strict=True):
+        total += (one - other) ** 2
+    return total
+
+
+def combine(
+    points: NDArray[np.float64], one: NDArray[np.int64], other: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return a partition (n,) of classes of either partition, with at most the SSE of each of the two."""
+    # O(n d), and O(n) for each step from a class to the classes linked with it; a few steps if groups are
+    # small. Deterministic.
+    group = groups(one, other)[one]
+    gain = np.bincount(group, weights=deviations(points, one) - deviations(points, other))
+    chosen = np.where(gain[group] > 0.0, other + int(one.max()) + 1, one)
+    return np.asarray(np.unique(chosen, return_inverse=True)[1], dtype=np.int64)
+
+
+def groups(one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return for each class of the first partition the lowest class of that partition in its group."""
+    m = int(one.max()) + 1
+    lowest = np.arange(m)
+    while True:
+        across = np.full(int(other.max()) + 1, m)
+        np.minimum.at(across, other, lowest[one])
+        lower = np.full(m, m)
+        np.minimum.at(lower, one, across[other])
+        lower = lower[lower]
+        if np.array_equal(lower, lowest):
+            return lowest
+        lowest = lower

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from duckanon.kernels.closeness.threshold import Threshold
-    from duckanon.kernels.merging.merge import Partner
+    from duckanon.kernels.merge import Partner
 
 MDAV_MAX_RECORDS = 8192
 """Up to this size exact MDAV; beyond, MDAV in blocks, and refinement makes up for the difference."""

@@ -1,10 +1,11 @@
-"""The second stage of DBA-2, MDAV-2 and TFRP-2: dissolve classes where that loses less, divide large ones.
+"""DBA, MDAV-2 and TFRP: methods that dissolve classes where that loses less, and divide large classes.
 
 Lin, Wen, Hsieh and Chang, "Density-based microaggregation for statistical disclosure control", Expert Systems
-with Applications 37(4), 2010, and Chang, Li and Huang, "TFRP: An efficient microaggregation algorithm for
-statistical disclosure control", Journal of Systems and Software 80(11), 2007; described in Kabir et al.,
-section IV. The originals were not at hand. What the description leaves open is read so that the published
-figures come out.
+with Applications 37(4), 2010 (DBA, the densest neighbourhood first, and MDAV-2), and Chang, Li and Huang,
+"TFRP: An efficient microaggregation algorithm for statistical disclosure control", Journal of Systems and
+Software 80(11), 2007 (two fixed reference points); described in Kabir et al., section IV. The originals were
+not at hand. What the description leaves open is read so that the published figures come out. Steps:
+docs/methods/data-oriented.md.
 
 Dissolving, in `dissolved`: each class is tried once, in a given order, with the records that it has at its
 turn. On trial each of its records, by number, goes to the other class whose centroid is nearest, the lowest
@@ -17,6 +18,31 @@ MDAV-2: Kabir et al. give the order of trials for DBA-2, the reverse of formatio
 descending sum of squared errors eleven of the twelve published figures come out to the last digit, in the
 reverse order none. The twelfth, Tarragona at k = 3, is printed as 16.38261429 and comes out as 16.68261429:
 one digit, probably a misprint. O(n^2 / k) distances.
+
+DBA: all twelve published figures of DBA-1 and of DBA-2 come out to the last digit.
+
+- The distances in a density are squared, and to the centroid of the neighbourhood, not to the record.
+- Densities follow the records that still have no class.
+- Centroids are not updated while the last records join.
+- DBA-2 dissolves classes in the reverse order of formation. On the data of these figures the order by
+  descending sum of squared errors, as in MDAV-2, gives the same classes.
+
+Equal densities go to the lowest record number. Sums of squares run by column, then by record number. A
+density is computed anew only when its neighbourhood has lost a record. That is n^2 looks at records of
+neighbourhoods, and a search among the records left for each new density: 2 n to 6 n searches in all on the
+reference data, k = 3 to 10. A search is a scan in many columns and uses a tree in few. O(n (d + k)) memory.
+
+TFRP: all published figures come out to the last digit.
+
+- First phase: the reference points have one minimum and one maximum of all columns together, not of each
+  column. Centroids are not updated while the last records join. For EIA the figures are those of the ten
+  revenue and sales columns, without UTILITYID.
+- Second phase: the order of trials, by descending sum of squared errors, and the partition of large classes
+  by the first phase, with reference points of their own, are not in the description. On these data no class
+  grows to 4k records, so the figures do not show how the limit of 4k-1 is meant.
+
+O(n^2 / k) distances at worst. The paper sorts the distances to the reference points beforehand; searching for
+the farthest record each time gives the same classes.
 """
 
 from __future__ import annotations
@@ -26,9 +52,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from duckanon.kernels.compiled import compiled
-from duckanon.kernels.first.divide import partitioned
-from duckanon.kernels.first.mdav import mdav1
+from duckanon.kernels.first.mdav import (
+    Formation,
+    form,
+    formation_of,
+    join_nearest,
+    k_neighbourhood,
+    mdav1,
+    partitioned,
+)
 from duckanon.kernels.loss import class_means
+from duckanon.kernels.neighbours.boxtree import farthest
 from duckanon.kernels.points import distance_points
 
 if TYPE_CHECKING:
@@ -36,11 +70,8 @@ if TYPE_CHECKING:
 
 
 def mdav2(points: ArrayLike, k: int) -> NDArray[np.int64]:
-    """Return classes of k..2k-1 records by MDAV-2: MDAV-1, `dissolved`, MDAV-1 in classes of 2k or more.
-
-    Labels: the classes left of MDAV-1, then the further parts of large classes.
-    Source: Lin et al. 2010. Reading and cost: top of the module.
-    """
+    """Return classes of k..2k-1 records by MDAV-2: MDAV-1, `dissolved`, MDAV-1 in classes of 2k or more."""
+    # Labels: the classes left of MDAV-1, then the further parts of large classes.
     matrix = distance_points(points)
     labels = mdav1(matrix, k)
     labels = dissolved(matrix, labels, least_homogeneous_first(matrix, labels))
@@ -64,7 +95,7 @@ def dissolved(
     m, d = int(labels.max()) + 1, points.shape[1]
     sums, sizes, left = np.zeros((m, d)), np.zeros(m, np.int64), labels.copy()
     classes = _Classes(left, sizes, sums, np.zeros((m, d)), sizes.copy(), sums.copy())
-    _run(
+    _run_trials(
         np.ascontiguousarray(points),
         classes,
         np.ascontiguousarray(order),
@@ -85,7 +116,7 @@ class _Classes(NamedTuple):
 
 
 @compiled
-def _run(points: NDArray[np.float64], classes: _Classes, order: NDArray[np.int64], limit: int) -> None:
+def _run_trials(points: NDArray[np.float64], classes: _Classes, order: NDArray[np.int64], limit: int) -> None:
     """Fill sizes and sums, then try the classes."""
     for record in range(len(points)):
         label = classes.labels[record]
@@ -174,3 +205,105 @@ def _forget(classes: _Classes, label: int) -> None:
     classes.tried_sizes[label] = classes.sizes[label]
     for j in range(classes.sums.shape[1]):
         classes.tried_sums[label, j] = classes.sums[label, j]
+
+
+def dba1(points: ArrayLike, k: int) -> NDArray[np.int64]:
+    """Return classes of k..2k-1 records by DBA-1: Lin et al. 2010, first stage."""
+    matrix = distance_points(points)
+    state = formation_of(matrix, k)
+    _run_dba1(state, np.empty((len(matrix), k), np.int64), np.empty(len(matrix)))
+    return state.labels
+
+
+def dba2(points: ArrayLike, k: int) -> NDArray[np.int64]:
+    """Return classes of k..2k-1 records by DBA-2: DBA-1, `dissolved`, MDAV-1 in classes of 2k or more."""
+    # Labels as those of `mdav2`.
+    matrix = distance_points(points)
+    labels = dba1(matrix, k)
+    labels = dissolved(matrix, labels, np.arange(labels.max(), -1, -1))
+    return partitioned(matrix, labels, k, mdav1)
+
+
+@compiled
+def _run_dba1(state: Formation, neighbourhoods: NDArray[np.int64], spreads: NDArray[np.float64]) -> None:
+    """Form all classes; `neighbourhoods` and `spreads` are memory for neighbourhoods and 1 / density."""
+    k = neighbourhoods.shape[1]
+    for record in range(len(neighbourhoods)):
+        _renew(state, record, neighbourhoods[record], spreads)
+    while True:
+        form(state, _densest(state.labels, spreads), k)
+        if state.tree.left[0] < k:
+            break
+        for record in range(len(neighbourhoods)):
+            if state.labels[record] < 0 and _lost(state.labels, neighbourhoods[record]):
+                _renew(state, record, neighbourhoods[record], spreads)
+    if state.tree.left[0] > 0:
+        join_nearest(state.points, state.labels, state.formed[0])
+
+
+@compiled
+def _renew(
+    state: Formation, record: int, neighbourhood: NDArray[np.int64], spreads: NDArray[np.float64]
+) -> None:
+    """Write the neighbourhood of a record, by number, and its sum of squared distances to the centroid."""
+    k_neighbourhood(state, record, neighbourhood)
+    total = 0.0
+    # Column by column, so that no centroid needs memory of its own.
+    for j in range(state.points.shape[1]):
+        centre = 0.0
+        for other in neighbourhood:
+            centre += state.points[other, j]
+        centre /= len(neighbourhood)
+        for other in neighbourhood:
+            difference = state.points[other, j] - centre
+            total += difference * difference
+    spreads[record] = total
+
+
+@compiled
+def _densest(labels: NDArray[np.int64], spreads: NDArray[np.float64]) -> int:
+    """Return the record without a class whose neighbourhood is densest; the lowest of several."""
+    best, least = -1, np.inf
+    for record in range(len(labels)):
+        if labels[record] < 0 and (best < 0 or spreads[record] < least):
+            best, least = record, spreads[record]
+    return best
+
+
+@compiled
+def _lost(labels: NDArray[np.int64], neighbourhood: NDArray[np.int64]) -> bool:
+    """Tell whether a record of the neighbourhood has a class by now."""
+    lost = False
+    for other in neighbourhood:
+        if labels[other] >= 0:
+            lost = True
+    return lost
+
+
+def tfrp1(points: ArrayLike, k: int) -> NDArray[np.int64]:
+    """Return classes of k..2k-1 records by the first phase of TFRP: Chang, Li and Huang 2007."""
+    matrix = distance_points(points)
+    state, d = formation_of(matrix, k), matrix.shape[1]
+    _run_tfrp1(state, k, np.full(d, matrix.min()), np.full(d, matrix.max()))
+    return state.labels
+
+
+def tfrp2(points: ArrayLike, k: int) -> NDArray[np.int64]:
+    """Return classes of k..2k-1 records by TFRP: first phase, `dissolved`, first phase in large classes."""
+    # Labels as those of `mdav2`.
+    matrix = distance_points(points)
+    labels = tfrp1(matrix, k)
+    labels = dissolved(matrix, labels, least_homogeneous_first(matrix, labels), limit=4 * k - 1)
+    return partitioned(matrix, labels, k, tfrp1)
+
+
+@compiled
+def _run_tfrp1(state: Formation, k: int, lowest: NDArray[np.float64], highest: NDArray[np.float64]) -> None:
+    """Form all classes, by turns from the two reference points."""
+    left = state.tree.left
+    while left[0] >= k:
+        form(state, farthest(state.tree, lowest), k)
+        if left[0] >= k:
+            form(state, farthest(state.tree, highest), k)
+    if left[0] > 0:
+        join_nearest(state.points, state.labels, state.formed[0])

@@ -17,7 +17,7 @@ The search is exact for every criterion and objective:
 1. Without suppression k, l and t are monotone: a node that fails rules out all nodes below it. With
    suppression only k and distinct l are monotone: the set of records that they suppress shrinks on the way
    up. By t a node rules out the nodes below where it loses too many records however its classes are split
-   (`lattice.loosest`, `kernels.closeness.kept.most_kept`). All other nodes are checked. Li et al. 2007,
+   (`lattice.loosest`, `kernels.rollup.most_kept`). All other nodes are checked. Li et al. 2007,
    section 4, has no suppression.
 2. The loss and the precision of a node are at least those without suppression, which depend on its levels
    alone. No node is checked whose bound is above the best cost.
@@ -72,11 +72,8 @@ class Found:
 
 
 def search(rows: DistinctRows, criteria: Criteria, objective: Objective = "loss") -> Found | None:
-    """Return the keeping node of least cost, the lowest levels of several; None if no node keeps.
-
-    `rows` holds the values of a sensitive column for each threshold of the criteria. Method: top of the
-    module.
-    """
+    """Return the keeping node of least cost, the lowest levels of several; None if no node keeps."""
+    # `rows` holds the values of a sensitive column for each threshold of the criteria.
     lattice = Lattice(rows, criteria)
     prices = _Prices(rows, criteria, objective)
     open_nodes = _Open(lattice.shape, prices.bounds(lattice.shape))
@@ -110,11 +107,9 @@ def search(rows: DistinctRows, criteria: Criteria, objective: Objective = "loss"
 
 
 def minimal_nodes(rows: DistinctRows, criteria: Criteria, most: int | None = None) -> list[Levels] | None:
-    """Return the nodes that keep the criteria while no specialization does, ascending, as Incognito does.
-
-    None where that takes more than `most` checks: without monotone criteria every node is checked that no
-    other node rules out.
-    """
+    """Return the nodes that keep the criteria while no specialization does, ascending, as Incognito does."""
+    # None where that takes more than `most` checks: without monotone criteria every node is checked that no
+    # other node rules out.
     keeping = keeping_nodes(rows, criteria, most)
     return None if keeping is None else minimal_of(keeping)
 

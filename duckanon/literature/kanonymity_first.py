@@ -29,7 +29,7 @@ from duckanon.kernels.closeness.threshold import Rules, rules_of
 from duckanon.kernels.compiled import compiled
 from duckanon.kernels.exchange.ledger import class_violation, enter, fill_ledger, violation_after_swap
 from duckanon.kernels.exchange.ledger_state import Ledger, ledger_of
-from duckanon.kernels.first.one_by_one import (
+from duckanon.kernels.first.mdav import (
     Formation,
     farthest_from_centroid,
     formation_of,
@@ -37,7 +37,7 @@ from duckanon.kernels.first.one_by_one import (
     make_class,
 )
 from duckanon.kernels.neighbours.boxtree import farthest, take
-from duckanon.kernels.neighbours.heap import NO_RECORD, ascend, offer
+from duckanon.kernels.neighbours.slots import NO_RECORD, ascend, offer
 from duckanon.kernels.points import distance_points
 
 if TYPE_CHECKING:
@@ -50,11 +50,8 @@ ONLY_CLASS = cast("int", np.int64(0))
 
 
 def kanonymity_first(points: ArrayLike, codes: ArrayLike, k: int, threshold: Threshold) -> NDArray[np.int64]:
-    """Return classes of k records, the last of k..2k-1, whose EMD was lowered towards t.
-
-    The threshold has t, no l, and the whole table as reference, with any distance; ValueError otherwise.
-    Source: Soria-Comas et al. 2015, Algorithm 2. t is not guaranteed: top of the module.
-    """
+    """Return classes of k records, the last of k..2k-1, whose EMD was lowered towards t, not always to t."""
+    # The threshold has t, no l, and the whole table as reference, with any distance; ValueError otherwise.
     matrix = distance_points(points)
     given = np.asarray(codes)
     if given.shape != (len(matrix),):

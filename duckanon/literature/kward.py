@@ -26,9 +26,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from duckanon.kernels.compiled import compiled
-from duckanon.kernels.first.one_by_one import Formation, form, formation_of
+from duckanon.kernels.first.mdav import Formation, form, formation_of
 from duckanon.kernels.neighbours.boxtree import farthest
 from duckanon.kernels.points import check_class_size, distance_points
+from duckanon.literature.maximum_distance import most_distant, reach_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -48,11 +49,7 @@ class Groups(NamedTuple):
 
 
 def k_ward(points: ArrayLike, k: int) -> NDArray[np.int64]:
-    """Return classes of k..2k-1 records by multivariate k-Ward, numbered by their lowest record.
-
-    Source: Domingo-Ferrer and Mateo-Sanz 2002, multivariate k-Ward. Readings, ties and cost: top of the
-    module.
-    """
+    """Return classes of k..2k-1 records by multivariate k-Ward, numbered by their lowest record."""
     matrix = distance_points(points)
     n = len(matrix)
     check_class_size(n, k)
@@ -77,27 +74,18 @@ def _clustered(points: NDArray[np.float64], k: int) -> NDArray[np.int64]:
     groups = Groups(np.zeros((n, d)), counts[0], counts[1], counts[2], counts[3], np.zeros(n))
     names = np.arange(n)
     state = formation_of(points, k)
-    _start(state, groups, names, k)
+    _start(state, groups, names, most_distant(state, reach_of(state)), k)
     _join_all(groups, names, k)
     return names
 
 
 @compiled
-def _start(state: Formation, groups: Groups, names: NDArray[np.int64], k: int) -> None:
-    """Form the two groups at the extremes, and a group of each other record."""
-    n, first, widest = len(names), 0, -1.0
-    for r in range(n):
-        s = farthest(state.tree, state.points[r])
-        distance = 0.0
-        for j in range(state.points.shape[1]):
-            difference = state.points[r, j] - state.points[s, j]
-            distance += difference * difference
-        if distance > widest:
-            widest, first = distance, r
+def _start(state: Formation, groups: Groups, names: NDArray[np.int64], first: int, k: int) -> None:
+    """Form the groups of the first of the most distant records and of the other, and one of each record."""
     form(state, first, k)
     form(state, farthest(state.tree, state.points[first]), k)
     head = np.full(2, -1)
-    for record in range(n):
+    for record in range(len(names)):
         label = state.labels[record]
         if label >= 0:
             if head[label] < 0:

@@ -151,11 +151,9 @@ class Lattice:
             gone = more
 
     def _never(self, rows: DistinctRows, sure: NDArray[np.bool_]) -> bool:
-        """Tell whether a failing node rules out all below it; `sure`: the classes that miss k or distinct l.
-
-        No part of a class in `sure` is released below. Any other class releases at most the records that can
-        meet the loosest t of each column.
-        """
+        """Tell whether a failing node rules out all below it; `sure` miss k or distinct l."""
+        # No part of a class in `sure` is released below. Any other class releases at most the records that
+        # can meet the loosest t of each column.
         if self.criteria.monotone:
             return True
         kept = np.where(sure, 0, rows.records)

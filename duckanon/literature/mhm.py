@@ -29,14 +29,13 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from duckanon.kernels.compiled import compiled
-from duckanon.kernels.first.mdav import mdav
-from duckanon.kernels.first.one_by_one import Formation, formation_of
+from duckanon.kernels.first.mdav import Formation, formation_of, mdav
 from duckanon.kernels.first.univariate import split
 from duckanon.kernels.loss import class_means
 from duckanon.kernels.neighbours.boxtree import farthest, nearest, take
 from duckanon.kernels.points import check_class_size, distance_points
 from duckanon.literature.fixed_size import cbfs
-from duckanon.literature.maximum_distance import maximum_distance
+from duckanon.literature.maximum_distance import maximum_distance, most_distant, reach_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -54,12 +53,8 @@ GROUPS: Mapping[str, Callable[[ArrayLike, int], NDArray[np.int64]]] = {
 
 
 def mhm(points: ArrayLike, k: int, *, order: Order = "mdav") -> NDArray[np.int64]:
-    """Return classes of k..2k-1 records along a path by the multivariate Hansen-Mukherjee method (MHM).
-
-    `order` is the path: 'npn' (nearest point next), or through the groups of 'md', 'mdav' or 'cbfs'; else
-    ValueError.
-    Source: Domingo-Ferrer et al. 2006. Reading and cost: top of the module.
-    """
+    """Return classes of k..2k-1 records along a path by the multivariate Hansen-Mukherjee method (MHM)."""
+    # `order` is the path: 'npn' (nearest point next), or through the groups of 'md', 'mdav' or 'cbfs'.
     matrix = distance_points(points)
     check_class_size(len(matrix), k)
     if order == "npn":
@@ -72,34 +67,19 @@ def mhm(points: ArrayLike, k: int, *, order: Order = "mdav") -> NDArray[np.int64
 def nearest_point_next(points: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return a path from the lower of the two most distant records, always to the nearest record left."""
     state = formation_of(points, 1)
-    return _nearest_next(state, int(_most_distant(state)[0]))
+    return _nearest_next(state, int(most_distant(state, reach_of(state))))
 
 
 def through_groups(points: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the path of `mhm` group by group; O(m^2 + n s) distances for m groups of at most s records."""
     state = formation_of(class_means(points, labels), 1)
-    route = _nearest_next(state, int(_most_distant(state)[1]))
+    one = most_distant(state, reach_of(state))
+    route = _nearest_next(state, int(farthest(state.tree, state.points[one])))
     members, sizes = np.argsort(labels, kind="stable"), np.bincount(labels)
     first = members[labels[members] == route[0]]
     deviation = sum((column[first] - column.mean()) ** 2 for column in points.T)
     entry = int(first[np.argmax(deviation)])
     return _through(points, members, np.cumsum(sizes) - sizes, sizes, route, entry)
-
-
-@compiled
-def _most_distant(state: Formation) -> NDArray[np.int64]:
-    """Return the lowest point in a most distant pair, and its lowest partner."""
-    pair, best = np.zeros(2, np.int64), -1.0
-    for i in range(len(state.points)):
-        other = farthest(state.tree, state.points[i])
-        distance = 0.0
-        for j in range(state.points.shape[1]):
-            difference = state.points[i, j] - state.points[other, j]
-            distance += difference * difference
-        if distance > best:
-            best = distance
-            pair[0], pair[1] = i, other
-    return pair
 
 
 @compiled

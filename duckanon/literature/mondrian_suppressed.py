@@ -37,10 +37,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from duckanon.kernels.closeness.threshold import rules_of, violations_per_class
-from duckanon.kernels.merging.merge import class_members
+from duckanon.kernels.merge import class_members
 from duckanon.kernels.points import check_class_size, distance_points, squared_points
+from duckanon.literature.mondrian import divide, parts_of, positions_of
 from duckanon.literature.offers import BORDER, COLUMN, LOW_SIDE, RATE, RECORDS, cut_off, offers_of
-from duckanon.literature.parts import divide, parts_of, positions_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from duckanon.kernels.closeness.threshold import Rules, Threshold
     from duckanon.kernels.exchange.refine import Stop
     from duckanon.literature.lattice import Limits
-    from duckanon.literature.parts import ColumnTree, Parts
+    from duckanon.literature.mondrian import ColumnTree, Parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,11 +77,8 @@ def mondrian_suppressed(
     trees: Mapping[int, ColumnTree] | None = None,
     stop: Stop | None = None,
 ) -> NDArray[np.int64]:
-    """Return classes of k records or more by Mondrian, in the order of the cuts; -1: suppressed.
-
-    The other parameters and errors are those of `duckanon.literature.mondrian`. Method and cost: top of the
-    module.
-    """
+    """Return classes of k records or more by Mondrian, in the order of the cuts; -1: suppressed."""
+    # The other parameters and errors are those of `mondrian`.
     matrix = squared_points(points) if trees else distance_points(points)
     n = len(matrix)
     check_class_size(n, k)
@@ -155,11 +152,9 @@ def _labels(parts: Parts, owner: NDArray[np.int64]) -> NDArray[np.int64]:
 def _scales(
     points: NDArray[np.float64], trees: Mapping[int, ColumnTree], suppression: Suppression
 ) -> tuple[NDArray[np.float64], float]:
-    """Return the scale (d,) by which each width is divided, and the loss of a suppressed record.
-
-    The squared widths of the table over the scales add up to the importance of each attribute; inf if it is
-    constant.
-    """
+    """Return the scale (d,) by which each width is divided, and the loss of a suppressed record."""
+    # The squared widths of the table over the scales add up to the importance of each attribute; inf if it is
+    # constant.
     columns = points.shape[1]
     widths = _widths(points.min(axis=0)[None], points.max(axis=0)[None], trees)[0]
     attribute = np.arange(columns) if suppression.attribute is None else suppression.attribute

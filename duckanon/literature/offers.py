@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duckanon.kernels.closeness.threshold import Rules, rule_violation
 from duckanon.kernels.compiled import compiled, inner
-from duckanon.literature.parts import Parts, count_sides, separate, width_between
+from duckanon.literature.mondrian import Parts, separate, sides_keep, width_between
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from duckanon.kernels.closeness.threshold import Rules
 
 TRIED_BORDERS = 8
 """Borders of a part that are measured in all columns: the borders that gain most in their own column."""
@@ -49,7 +50,8 @@ def offers_of(
             )
             gained = loss - _loss_of_kept(parts, first, last, scales)
             rate = _rate(last - first, records, gained, price - loss)
-            if rate > offers[i, RATE] and _keeps(parts, rules, first, last, last - first - records, 1):
+            kept = last - first - records
+            if rate > offers[i, RATE] and sides_keep(parts, rules, first, last, kept, 1, 1):
                 offers[i] = tried[j]
                 offers[i, RATE] = rate
     return offers
@@ -149,21 +151,6 @@ def _mark_beyond(parts: Parts, first: int, last: int, column: int, border: float
 
 
 @compiled
-def _keeps(parts: Parts, rules: Rules, first: int, last: int, size: int, side: int) -> bool:
-    """Tell whether the left side (1) or the right side (0), of `size` records, satisfies every threshold."""
-    if len(parts.orders) > 0:
-        for i in range(first, last):
-            parts.goes_left[parts.record[i]] = parts.on_left[i]
-    for which in range(len(parts.orders)):
-        right, left = count_sides(parts, which, first, last)
-        different = left if side == 1 else right
-        present, weights = parts.values[side, :different], parts.weights[side, :different]
-        if rule_violation(present, weights, size, rules, which) > 0.0:
-            return False
-    return True
-
-
-@compiled
 def cut_off(
     parts: Parts, rules: Rules, first: int, last: int, k: int, column: int, border: float, low: bool
 ) -> bool:
@@ -172,6 +159,6 @@ def cut_off(
     size = 0
     for i in range(first, last):
         size += int(parts.on_left[i] == 0)
-    keeps = _keeps(parts, rules, first, last, size, 0) and size >= k
+    keeps = sides_keep(parts, rules, first, last, last - first - size, 0, 0) and size >= k
     separate(parts, first, last)
     return keeps

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from decimal import Decimal
 from difflib import get_close_matches
-from fractions import Fraction
 from operator import index
 from typing import TYPE_CHECKING, get_args
 
@@ -19,17 +17,17 @@ from duckanon.kernels.exchange.refine import Effort
 from duckanon.kernels.exchange.refine import refine as refined
 from duckanon.kernels.points import Scale, check_class_size, distance_points, scaled
 from duckanon.kernels.recipes import Recipe, recipes
-from duckanon.literature.registry import PUBLISHED, run_named
-from duckanon.literature.task import Task, with_thresholds
+from duckanon.literature.registry import PUBLISHED, Task, run_named, with_thresholds
 from duckanon.measures.loss import information_loss
 from duckanon.policy.methods import BY_NAME, METHODS, Method
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from duckanon.kernels.first.tcloseness_first import Number
+
 __all__ = ["information_loss", "methods", "partition"]
 
-Number = float | Decimal | Fraction | str
 Labels = NDArray[np.int64]
 
 

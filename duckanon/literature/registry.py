@@ -1,4 +1,4 @@
-"""The partition methods by name: the function that runs a method, and its options.
+"""The partition methods by name: the function that runs a method, its options, and its input, the task.
 
 `duckanon.policy.methods` holds what a method guarantees and costs, and its source, for every name that a
 policy can give. A method has an entry there and an entry here.
@@ -7,30 +7,97 @@ policy can give. A method has an entry there and an entry here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Concatenate, Literal
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from duckanon.errors import PolicyError
+from duckanon.kernels.closeness.reference import reference
+from duckanon.kernels.closeness.threshold import Threshold, exact_t
 from duckanon.kernels.compose import merged
 from duckanon.kernels.first import blocks, mdav, tcloseness_first
 from duckanon.kernels.first.univariate import univariate
-from duckanon.literature import density, dissolve, fixed_size, mhm, sorting, steered, tfrp
+from duckanon.literature import dissolve, fixed_size, mhm, sorting, steered
 from duckanon.literature.kanonymity_first import kanonymity_first
 from duckanon.literature.kward import k_ward
-from duckanon.literature.maximum_distance import maximum_distance
-from duckanon.literature.mondrian import mondrian
+from duckanon.literature.maximum_distance import m_d, maximum_distance
+from duckanon.literature.mondrian import ColumnTree, mondrian, tree_of
 from duckanon.literature.mondrian_suppressed import mondrian_suppressed
-from duckanon.literature.mst import m_d
 from duckanon.literature.mu_approx import mu_approx
-from duckanon.literature.parts import ColumnTree, tree_of
 from duckanon.literature.sabre import sabre
-from duckanon.literature.task import Task
-from duckanon.literature.vmdav import vmdav
 from duckanon.policy.methods import BY_NAME, Method
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from fractions import Fraction
+
+    from numpy.typing import ArrayLike
+
+    from duckanon.kernels.closeness.reference import Distance
+    from duckanon.kernels.exchange.refine import Stop
+    from duckanon.literature.mondrian_suppressed import Suppression
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """The input of a partition method."""
+
+    points: NDArray[np.float64]  # (n, d) quasi-identifiers on the scale on which distances are taken
+    k: int  # smallest class size
+    # for each sensitive column: (n,) dense rank of the value of each record
+    codes: Sequence[NDArray[np.int64]] = ()
+    thresholds: Sequence[Threshold] = ()  # for each sensitive column: what every class must satisfy
+    limits: Sequence[Fraction] = ()  # t of each sensitive column
+    # for Mondrian: hierarchy of each column of the points that holds places
+    trees: Mapping[int, ColumnTree] = field(default_factory=dict)
+    stop: Stop | None = None  # for Mondrian: true when the classes are no longer wanted
+    suppression: Suppression | None = None  # for Mondrian: what may be suppressed
+
+
+def with_thresholds(
+    task: Task, sensitive: ArrayLike, *, t: object, distance: object, paths: object = None
+) -> Task:
+    """Return the task with sensitive columns, (n,) or (n, s), and their t; NaN is last. O(s n log n)."""
+    # `t`, `distance` and `paths` as in `duckanon.partition`. PolicyError if t is out of range, shapes do not
+    # fit or values have no order; ValueError if the distance is unknown or the paths are no tree over them.
+    values, n = np.asarray(sensitive), len(task.points)
+    if values.ndim not in (1, 2) or len(values) != n or values.size == 0:
+        raise PolicyError(f"sensitive must hold one row a record, of shape ({n}, s), not {values.shape}")
+    columns = np.reshape(values, (n, -1)).T
+    given = {"t": t, "distance": distance, "paths": paths}
+    each = [_each(name, argument, len(columns)) for name, argument in given.items()]
+    try:
+        limits = [exact_t(limit, may_be_zero=False) for limit in each[0]]
+    except ValueError as error:
+        raise PolicyError(str(error)) from error
+    codes, thresholds = [], []
+    for column, limit, kind, path in zip(columns, limits, *each[1:], strict=True):
+        code, counts = _ranked(column)
+        known = reference(counts, cast("Distance", kind), cast("ArrayLike | None", path))
+        codes.append(code)
+        thresholds.append(Threshold(known, t=limit))
+    return replace(task, codes=codes, thresholds=thresholds, limits=limits)
+
+
+def _ranked(column: NDArray[np.generic]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the dense rank of each value, and the number of records of each rank."""
+    try:
+        _, code, counts = np.unique(column, return_inverse=True, return_counts=True)
+    except TypeError as error:
+        raise PolicyError(f"sensitive values cannot be ordered ({error}): give numbers or text") from error
+    return code.astype(np.int64), counts.astype(np.int64)
+
+
+def _each(name: str, argument: object, columns: int) -> list[object]:
+    """Return the argument for each sensitive column: the entries of a list, or the same argument for all."""
+    entries = list(argument) if isinstance(argument, list | tuple) else [argument] * columns
+    if len(entries) != columns:
+        raise PolicyError(f"{name} has {len(entries)} entries for {columns} sensitive columns")
+    return entries
+
 
 __all__ = ["PUBLISHED", "Entry", "Method", "run_named"]
 
@@ -177,8 +244,8 @@ def _base(options: Options) -> Callable[[NDArray[np.float64], int], Labels]:
 _ENTRIES = (
     _by_points("blocks", blocks.blocks),
     _by_points("cbfs", fixed_size.cbfs),
-    _by_points("dba1", density.dba1),
-    _by_points("dba2", density.dba2),
+    _by_points("dba1", dissolve.dba1),
+    _by_points("dba2", dissolve.dba2),
     _by_points("k_ward", k_ward),
     _by_t("kanonymity_first", _kanonymity_first, "paths"),
     _by_points("m_d", m_d),
@@ -197,10 +264,10 @@ _ENTRIES = (
     _by_t("steered", _steered, "base", "weight", "buckets"),
     _by_t("tcloseness_first", _tcloseness_first),
     _by_t("tcloseness_merge", _tcloseness_merge, "base", "paths"),
-    _by_points("tfrp1", tfrp.tfrp1),
-    _by_points("tfrp2", tfrp.tfrp2),
+    _by_points("tfrp1", dissolve.tfrp1),
+    _by_points("tfrp2", dissolve.tfrp2),
     _by_points("univariate", univariate),
-    _by_points("vmdav", vmdav, "gamma"),
+    _by_points("vmdav", fixed_size.vmdav, "gamma"),
 )
 
 PUBLISHED = {entry.method.name: entry for entry in _ENTRIES}

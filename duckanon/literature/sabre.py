@@ -41,7 +41,8 @@ import numpy as np
 
 from duckanon.kernels.closeness.threshold import rules_of
 from duckanon.kernels.compiled import compiled
-from duckanon.kernels.neighbours.slots import Slots, farthest_in, fill, nearest_in, remove
+from duckanon.kernels.first.mdav import total_of
+from duckanon.kernels.neighbours.slots import Slots, farthest_of, fill, nearest_in, remove
 from duckanon.kernels.points import check_class_size, distance_points
 
 if TYPE_CHECKING:
@@ -55,12 +56,9 @@ DOUBTFUL_DIFFERENCE = 1e-9
 
 
 def sabre(points: ArrayLike, codes: ArrayLike, k: int, threshold: Threshold) -> NDArray[np.int64]:
-    """Return classes of k records or more, without upper limit, that satisfy t, by SABRE.
-
-    `codes` (n,) are dense ranks. The threshold has t, no l, and the distribution of these records; else
-    ValueError.
-    Source: Cao et al. 2011, by descriptions of the paper: top of the module.
-    """
+    """Return classes of k records or more, without upper limit, that satisfy t, by SABRE."""
+    # `codes` (n,) are dense ranks. The threshold has t, no l, and the distribution of these records; else
+    # ValueError.
     matrix = distance_points(points)
     n, ranks = len(matrix), np.asarray(codes)
     check_class_size(n, k)
@@ -78,7 +76,7 @@ def sabre(points: ArrayLike, codes: ArrayLike, k: int, threshold: Threshold) -> 
     by_bucket = np.repeat(np.arange(len(table.sizes)), table.sizes)
     slots = fill(matrix, order[np.lexsort((order, by_bucket))], table.sizes)
     labels = np.full(n, -1)
-    _redistribute(slots, matrix, np.zeros(matrix.shape[1]), classes, labels)
+    _redistribute(slots, matrix, total_of(matrix), classes, labels)
     return labels
 
 
@@ -141,11 +139,8 @@ def _limit(threshold: Threshold) -> Fraction:
 
 
 def _bound(table: SabreTable, taken: NDArray[Any], part: NDArray[Any], whole: Any) -> Any:
-    """Return the bound on the EMD of a class, times its size and scale.
-
-    With `part` 1 / N_B and `whole` 1 / n it is rounded; with both times a common multiple it is exact, in
-    integers.
-    """
+    """Return the bound on the EMD of a class, times its size and scale."""
+    # With `part` 1 / N_B and `whole` 1 / n it is rounded; with both times a common multiple it is exact.
     each = taken * part
     share = np.repeat(each, [bucket.last - bucket.first for bucket in table.buckets])
     excess = (share - taken.sum() * whole) * table.counts
@@ -169,12 +164,9 @@ def _redistribute(
     classes: NDArray[np.int64], labels: NDArray[np.int64],
 ) -> None:  # fmt: skip
     """Give each class its records: the nearest to the record farthest from the centroid of those left."""
-    for i in range(len(points)):
-        for j in range(len(rest)):
-            rest[j] += points[i, j]
     left = len(points)
     for label in range(len(classes)):
-        seed = _outermost(slots, rest / left, classes[label])
+        seed = farthest_of(slots, classes[label] > 0, rest / left)
         for bucket in range(len(slots.start)):
             start = slots.start[bucket]
             for _ in range(classes[label, bucket]):
@@ -184,19 +176,6 @@ def _redistribute(
                 left -= 1
                 for j in range(len(rest)):
                     rest[j] -= points[record, j]
-
-
-@compiled
-def _outermost(slots: Slots, centre: NDArray[np.float64], due: NDArray[np.int64]) -> int:
-    """Return the record farthest from the centre in the buckets from which the class takes records."""
-    best_distance, best_record = -1.0, -1
-    for bucket in range(len(due)):
-        if due[bucket] > 0:
-            start = slots.start[bucket]
-            distance, record = farthest_in(slots, start, start + slots.left[bucket], centre)
-            if distance > best_distance or (distance == best_distance and record < best_record):
-                best_distance, best_record = distance, record
-    return best_record
 
 
 class Bucket(NamedTuple):

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from duckanon.kernels.compiled import compiled
-from duckanon.kernels.first.one_by_one import Formation, formation_of
+from duckanon.kernels.first.mdav import Formation, formation_of
 from duckanon.kernels.neighbours.boxtree import nearest, take
 from duckanon.kernels.points import distance_points
 
@@ -34,11 +34,8 @@ if TYPE_CHECKING:
 
 
 def multidsort_ps(points: ArrayLike, k: int, *, resort: bool = False) -> NDArray[np.int64]:
-    """Return classes of k records, the last of k..2k-1, by pairwise-systematic MultiDSort.
-
-    `resort` ranks the remaining records anew before each pair of classes.
-    Source: Kabir et al., Algorithms 1 and 2 and section V-D. Reading and cost: top of the module.
-    """
+    """Return classes of k records, the last of k..2k-1, by MultiDSort-P-S."""
+    # `resort` ranks the remaining records anew before each pair of classes. Kabir et al., Algorithms 1 and 2.
     matrix = distance_points(points)
     ascending = _ascending(matrix)
     columns = len(ascending) if resort else 0
@@ -46,27 +43,18 @@ def multidsort_ps(points: ArrayLike, k: int, *, resort: bool = False) -> NDArray
 
 
 def meansort_ps(points: ArrayLike, k: int) -> NDArray[np.int64]:
-    """Return classes of k records, the last of k..2k-1, by pairwise-systematic Meansort.
-
-    Source: Kabir et al., Eq. 5, Algorithm 2 and section V-D. Reading and cost: top of the module.
-    """
+    """Return classes of k records, the last of k..2k-1, by Meansort-P-S: Kabir et al., Eq. 5."""
     matrix = distance_points(points)
     return _pairwise_systematic(matrix, k, _deviations(matrix), np.zeros((0, len(matrix)), np.int64))
 
 
 def multidsort_order(points: ArrayLike) -> NDArray[np.int64]:
-    """Return the records (n,) by the sum of their ranks in the columns, lowest sum first.
-
-    Source: Kabir et al., Algorithm 1 and Tables I to III.
-    """
+    """Return the records (n,) by the sum of their ranks in the columns: Kabir et al., Tables I to III."""
     return np.argsort(_rank_sums(_ascending(distance_points(points))), kind="stable")
 
 
 def meansort_order(points: ArrayLike) -> NDArray[np.int64]:
-    """Return the records (n,) by the sum of their differences from the column means, lowest sum first.
-
-    Source: Kabir et al., Eq. 5 and Tables IV and V.
-    """
+    """Return the records (n,) by the sum of their differences from the column means: Tables IV and V."""
     return np.argsort(_deviations(distance_points(points)), kind="stable")
 
 
@@ -92,15 +80,10 @@ def _deviations(points: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _pairwise_systematic(
-    points: NDArray[np.float64],
-    k: int,
-    key: NDArray[np.float64],
-    ascending: NDArray[np.int64],
-    *,
-    leaf_size: int | None = None,
+    points: NDArray[np.float64], k: int, key: NDArray[np.float64], ascending: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return the classes of checked points."""
-    state = formation_of(points, k, leaf_size)
+    state = formation_of(points, k)
     _run(state, k, key, ascending)
     return state.labels
 

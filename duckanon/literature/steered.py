@@ -25,26 +25,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from decimal import Decimal
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from duckanon.kernels.compiled import compiled
-from duckanon.kernels.exact import exact_t
 from duckanon.kernels.first.mdav import mdav
+from duckanon.kernels.first.tcloseness_first import least_size
 from duckanon.kernels.neighbours.slots import Slots, fill, nearest_in, remove
 from duckanon.kernels.points import check_class_size, finite_points, minmax
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from duckanon.kernels.first.tcloseness_first import Number
+
 Method = Callable[[NDArray[np.float64], int], NDArray[np.int64]]
 """A method of microaggregation: from points (n, d) and the smallest class size to labels (n,)."""
-
-Number = float | Decimal | Fraction | str
 
 
 def steered(
@@ -110,17 +108,14 @@ def steered_tcloseness(
     base: Method = mdav,
     buckets: int | None = None,
 ) -> NDArray[np.int64]:
-    """Return the classes of Algorithm 1: records of a class come from different buckets of sensitive values.
-
-    `buckets` (k..n) replaces the number that follows from t, or k; ValueError if both are given. `weight` is
-    by default `steering_weight`: less gives more homogeneous classes and more EMD. t is not guaranteed: top
-    of the module.
-    """
+    """Return the classes of Algorithm 1, whose records come from different buckets of sensitive values."""
+    # `buckets` (k..n) replaces the number that follows from t, or k; ValueError if both are given. `weight`
+    # is by default `steering_weight`: less gives more homogeneous classes and more EMD.
     matrix = finite_points(points)
     n = len(matrix)
     if t is not None and buckets is not None:
         raise ValueError("the number of buckets follows from t: give one of t and buckets")
-    count = buckets if buckets is not None else k if t is None else bucket_count(n, k, t)
+    count = buckets if buckets is not None else k if t is None else least_size(n, k, t)
     check_class_size(n, k)
     if not k <= count <= n:
         raise ValueError(f"there must be k..n buckets, {k}..{n}, not {count}")
@@ -130,22 +125,10 @@ def steered_tcloseness(
     return steered(matrix, count, artificial=numbers[:, None], weights=[weight], base=base)
 
 
-def bucket_count(n: int, k: int, t: Number) -> int:
-    """Return max(k, ceil(n / (2 (n-1) t + 1))), the buckets of Algorithm 1 (Eq. 2), exactly; t is 0 to 1.
-
-    `tcloseness_first.class_size` raises this number by Eq. 4 of its own paper, which has no counterpart here.
-    """
-    check_class_size(n, k)
-    exact = exact_t(t, may_be_zero=True)
-    return max(k, int(-(-n // (2 * (n - 1) * exact + 1))))
-
-
 def bucket_attribute(points: ArrayLike, sensitive: ArrayLike, buckets: int) -> NDArray[np.int64]:
-    """Return the bucket attribute (n,) of Algorithm 1, steps 3 to 6: 1..ceil(n / buckets).
-
-    The records of one bucket have different numbers. ValueError if shapes do not fit or `buckets` is not
-    within 1..n.
-    """
+    """Return the bucket attribute (n,) of Algorithm 1, steps 3 to 6: 1..ceil(n / buckets)."""
+    # The records of one bucket have different numbers. ValueError if shapes do not fit or `buckets` is not
+    # within 1..n.
     matrix = minmax(points)
     n, values = len(matrix), np.asarray(sensitive)
     if values.shape != (n,):
@@ -163,11 +146,9 @@ def bucket_attribute(points: ArrayLike, sensitive: ArrayLike, buckets: int) -> N
 
 
 def steering_weight(n: int, buckets: int, attributes: int) -> float:
-    """Return the least float above ceil(n / buckets) * sqrt(m), for m quasi-identifiers.
-
-    Proposition 1: from this weight on no class has two records of a bucket, if the method forms classes of
-    exactly `buckets` records and that number divides n.
-    """
+    """Return the least float above ceil(n / buckets) * sqrt(m), for m quasi-identifiers."""
+    # Proposition 1: from this weight on no class has two records of a bucket, if the method forms classes of
+    # exactly `buckets` records and that number divides n.
     check_class_size(n, buckets)
     return float(np.nextafter(-(-n // buckets) * math.sqrt(attributes), np.inf))
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from duckanon.kernels.closeness.emd import emd_per_class
-from duckanon.kernels.closeness.histograms import class_histograms
-from duckanon.kernels.closeness.reference import Distance, Reference, reference
+from duckanon.kernels.closeness.reference import Distance, Reference, class_histograms, reference
 from duckanon.kernels.loss import class_means
 from duckanon.kernels.neighbours.kd import kd_blocks
 from duckanon.kernels.points import Scale, distance_points, scaled

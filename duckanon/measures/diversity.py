@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, get_args
 import numpy as np
 
 from duckanon.kernels.closeness.reference import reference
-from duckanon.kernels.closeness.threshold import LKind
-from duckanon.kernels.exact import fraction
+from duckanon.kernels.closeness.threshold import LKind, fraction
 from duckanon.measures.inputs import (
     class_labels,
     column,
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from duckanon.kernels.closeness.histograms import Histograms
+    from duckanon.kernels.closeness.reference import Histograms
 
 
 class PSensitivity(NamedTuple):

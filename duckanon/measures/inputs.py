@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from duckanon.errors import PolicyError
-from duckanon.kernels.closeness.histograms import Histograms, class_histograms
+from duckanon.kernels.closeness.reference import Histograms, class_histograms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

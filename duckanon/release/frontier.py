@@ -22,7 +22,7 @@ from duckanon import progress
 from duckanon.database import arrow, engine, templates
 from duckanon.errors import InfeasibleError, MissingExtra, PolicyError
 from duckanon.kernels.loss import information_loss
-from duckanon.kernels.merging.merge import violations_of
+from duckanon.kernels.merge import violations_of
 from duckanon.kernels.recipes import choice
 from duckanon.policy.bind import Role
 from duckanon.policy.reported import reported_figure

@@ -27,10 +27,10 @@ from duckanon.kernels.closeness.threshold import Threshold
 from duckanon.kernels.compiled import Kernel
 from duckanon.kernels.compose import first_partition, merged
 from duckanon.kernels.dealing import bounds_of
+from duckanon.kernels.dominance import merge_dominated
 from duckanon.kernels.exchange.refine import refine
 from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.first.spanning_tree import forest
-from duckanon.kernels.merging.dominated import merge_dominated
 from duckanon.kernels.neighbours.boxtree import box_tree_of, nearest_in_order
 from duckanon.kernels.neighbours.centroids import DIRECTIONS, principal
 from duckanon.kernels.prepared import (
@@ -70,7 +70,7 @@ STARTS = ("k_alone", "blocks", "mdav", "mdav1", "tcloseness_first", "univariate"
 """All first partitions of recipes."""
 
 MANY_CLASSES = 2100
-"""Violating classes above which merging takes another path, see `duckanon.kernels.merging.merge`."""
+"""Violating classes above which merging takes another path, see `duckanon.kernels.merge`."""
 
 REBUILT_SHARE = 0.001
 """Share of a refinement's work with which a few neighbourhoods are rebuilt."""

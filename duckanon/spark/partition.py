@@ -13,7 +13,7 @@ from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 from duckanon.database import arrow, engine, templates
 from duckanon.kernels import compose
 from duckanon.kernels.loss import sse
-from duckanon.kernels.merging.merge import violations_of
+from duckanon.kernels.merge import violations_of
 from duckanon.kernels.recipes import MDAV_MAX_RECORDS
 from duckanon.release.stages.bucket import tile_size
 from duckanon.release.stages.classes import sums_of

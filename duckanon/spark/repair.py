@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from duckanon.database import arrow
 from duckanon.errors import PolicyError
 from duckanon.kernels.closeness.threshold import violations_per_class
-from duckanon.kernels.merging.merge import class_members, merge_classes, violations_of
+from duckanon.kernels.merge import class_members, merge_classes, violations_of
 from duckanon.policy.reported import reported_figure
 from duckanon.release.stages.classes import sums_of
 from duckanon.release.stages.partition.leave_out import worst_classes
@@ -93,10 +93,7 @@ def _merged_in_tile(context: Broadcast[Embedded], table: pa.Table) -> pa.Table:
     points, codes = embedded.points(records), embedded.codes(records)
     if violations_of(embedded.thresholds, codes, labels).any():
         classes, (offsets, members) = sums_of(points, labels), class_members(labels, codes)
-        united = merge_classes(
-            classes.sums / classes.sizes[:, None], classes.sizes, members, offsets, embedded.thresholds,
-            partner="efficient",
-        )  # fmt: skip
+        united = merge_classes(classes.sums / classes.sizes[:, None], members, offsets, embedded.thresholds)
         _, first = np.unique(united, return_index=True)
         numbers, labels = numbers[first], united[labels]
     above = violations_of(embedded.thresholds, codes, labels)
@@ -171,9 +168,7 @@ def _united(
     members = labelled.where(chosen).select("class_id", *columns).orderBy("class_id", *columns).toArrow()
     owner = np.searchsorted(numbers, arrow.numbers(members.column("class_id")))
     offsets, codes = class_members(owner, embedded.codes(members))
-    united = merge_classes(
-        sums / sizes[:, None], sizes, codes, offsets, embedded.thresholds, partner="efficient"
-    )
+    united = merge_classes(sums / sizes[:, None], codes, offsets, embedded.thresholds)
     ends, whole = class_members(united[owner], embedded.codes(members))
     if violations_per_class(embedded.thresholds, whole, ends).any():
         return None

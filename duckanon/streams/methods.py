@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from duckanon.errors import PolicyError, SourceError
-from duckanon.kernels.castle import classes, clusters
+from duckanon.kernels.castle import clusters
 from duckanon.kernels.castle import stream as castle
 from duckanon.kernels.steered import stream
 from duckanon.release.recoding import Members
@@ -121,7 +121,7 @@ def _open_castle(
     )  # fmt: skip
 
 
-def _castle(written: classes.CastleOutput) -> Departure:
+def _castle(written: castle.CastleOutput) -> Departure:
     unlike = int(written.unlike.sum())
     why = {"few": len(written.dropped) - unlike, "unlike": unlike}
     return Departure(

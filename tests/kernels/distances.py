@@ -9,6 +9,8 @@ from math import frexp, log
 import numpy as np
 from scipy.optimize import linprog
 
+from duckanon.kernels.closeness.threshold import violations_per_class
+
 DISEASES = ["gastric ulcer", "gastritis", "stomach cancer", "flu", "bronchitis", "pneumonia"]
 DISEASE_PATHS = np.array([[0, 0, 0, 0], [1, 0, 0, 0], [2, 0, 0, 0], [3, 1, 1, 0], [4, 1, 1, 0], [5, 1, 1, 0]])
 """Li 2007, Figure 1, for the diseases of Table 3: disease, its organ, its system, the root; height 3.
@@ -90,6 +92,11 @@ def slow_diverse(codes, kind, least, c=None):
             return len(counts) >= least
         return entropy >= log(least) + 2e-9
     return counts[0] < Fraction(c) * sum(counts[int(least) - 1 :])
+
+
+def violation(threshold, codes):
+    """Give the violation of a threshold by one class, as the kernel computes it."""
+    return float(violations_per_class([threshold], [codes], [0, len(codes)])[0, 0])
 
 
 def slow_meets(threshold, codes, paths=None):

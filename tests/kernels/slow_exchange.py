@@ -15,7 +15,7 @@ import numpy as np
 from duckanon.kernels.closeness.emd import edge_sum
 from duckanon.kernels.closeness.reference import LISTED_CLASS_MAX_RECORDS
 from duckanon.kernels.closeness.threshold import Rules, rule_edges, rule_violation
-from duckanon.kernels.neighbours.heap import ascend
+from duckanon.kernels.neighbours.slots import ascend
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

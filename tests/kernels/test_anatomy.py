@@ -13,15 +13,16 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from duckanon.kernels.closeness.reference import reference
-from duckanon.kernels.closeness.threshold import THRESHOLD_DENOMINATOR, Threshold, most_of_one, violation
+from duckanon.kernels.closeness.threshold import THRESHOLD_DENOMINATOR, Threshold, most_of_one
 from duckanon.kernels.compose import ANATOMIZE_NARROW_RECORDS, compose, first_partition
 from duckanon.kernels.first.anatomy import anatomize
 from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.loss import information_loss
 from duckanon.kernels.points import zscore
 from duckanon.kernels.recipes import MDAV_MAX_RECORDS, Recipe, recipes, stratum_size, tile_strata
-from duckanon.policy import policy
+from duckanon.policy import audit_policy
 from tests.examples import examples
+from tests.kernels.distances import violation
 
 Points = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -41,7 +42,7 @@ PATIENTS = [
 
 def share_of(l: int) -> Fraction:  # noqa: E741 - l-diversity has this name everywhere
     """Give the c that a policy asks for where no value may have more than 1 / l."""
-    return Fraction(policy.share_of(l)["c"])
+    return Fraction(audit_policy.share_of(l)["c"])
 
 
 def patients() -> tuple[Points, Labels]:

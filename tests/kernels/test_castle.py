@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duckanon.kernels.castle.classes import CastleOutput
 from duckanon.kernels.castle.clusters import open_clusters
-from duckanon.kernels.castle.stream import finish, held, public, push
+from duckanon.kernels.castle.stream import CastleOutput, finish, held, public, push
 from tests.examples import examples
 from tests.oracle_castle import Stream, expected
 

@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duckanon.kernels.combine import combine, groups
-from duckanon.kernels.first.dissolve import dissolve
+from duckanon.kernels.compose import combine, dissolve, groups
 from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.first.spanning_tree import clusters, forest, spanning_tree
 from duckanon.kernels.loss import sse

@@ -20,8 +20,7 @@ from duckanon.kernels.closeness.reference import Distance, reference
 from duckanon.kernels.closeness.threshold import Threshold
 from duckanon.kernels.compose import compose, first_partition, merged
 from duckanon.kernels.exchange.refine import Effort, reduce_violations, refine
-from duckanon.kernels.first.mdav import mdav, mdav1
-from duckanon.kernels.first.repeated import repeated
+from duckanon.kernels.first.mdav import mdav, mdav1, repeated
 from duckanon.kernels.loss import sse
 from duckanon.kernels.recipes import (
     MDAV_MAX_RECORDS,

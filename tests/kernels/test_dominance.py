@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duckanon.kernels.dominance import contributions, reached
-from duckanon.kernels.merging.dominated import merge_dominated
+from duckanon.kernels.dominance import contributions, merge_dominated, reached
 from tests import oracle_dominance
 from tests.examples import examples
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from duckanon.kernels.exchange.exchange import sweep
 from duckanon.kernels.exchange.ledger_state import LEDGER_LISTS
-from duckanon.kernels.exchange.search import Search, neighbours, search_of
+from duckanon.kernels.exchange.state import Search, neighbours, search_of
 from tests.examples import examples
 from tests.kernels.slow_exchange import slow_state_of, slow_sweep
 from tests.kernels.test_ledger import DISTANCES, Attribute, attribute_of

@@ -25,9 +25,15 @@ from duckanon.kernels.exchange.ledger import (
     violation_after_swap,
     violation_with,
 )
-from duckanon.kernels.exchange.ledger_path import path_prices
+from duckanon.kernels.exchange.ledger_path import (
+    BEYOND_BITS,
+    PATH_MAX_POSITIONS,
+    WORD,
+    fill_windows,
+    kept_swaps,
+    path_prices,
+)
 from duckanon.kernels.exchange.ledger_state import WINDOWS_MAX_RECORDS, Ledger, ledger_of
-from duckanon.kernels.exchange.windows import BEYOND_BITS, PATH_MAX_POSITIONS, WORD, fill_windows, kept_swaps
 from tests import oracle
 from tests.examples import examples
 

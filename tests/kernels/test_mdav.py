@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,6 +18,9 @@ from duckanon.kernels.points import zscore
 from tests.examples import examples
 from tests.kernels.distances import magnified
 from tests.reference import eia_points, reference_points
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Points = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -115,6 +120,14 @@ def free_points(draw: st.DrawFn) -> tuple[Points, int]:
     return points, draw(st.integers(1, n))
 
 
+def by_leaves(size: int, method: Callable[..., Labels], *arguments: Any) -> Labels:
+    """Give the labels of a method whose search tree has leaves of a size; of n or more, it is a plain scan."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel, "LEAF_SIZE", size)
+        patch.setattr(kernel, "TREE_RECORDS", 0)
+        return method(*arguments)
+
+
 @settings(max_examples=examples(150))
 @given(
     case=st.one_of(tied_points(), free_points()), classic=st.booleans(), leaf=st.sampled_from([1, 2, 5, 99])
@@ -124,7 +137,7 @@ def test_labels_are_those_of_the_slow_reference(
 ) -> None:
     points, k = case
     expected = slow_mdav(points, k, remainder_is_class=classic)
-    assert np.array_equal(kernel._mdav(points, k, remainder_is_class=classic, leaf_size=leaf), expected)
+    assert np.array_equal(by_leaves(leaf, mdav if classic else mdav1, points, k), expected)
     assert np.array_equal((mdav if classic else mdav1)(points, k), expected)
 
 
@@ -151,7 +164,7 @@ def test_pruning_does_not_change_the_result(name: str, k: int) -> None:
     points = nasty_sets()[name]
     expected = slow_mdav(points, k, remainder_is_class=True)
     for leaf in (1, 4, 32, len(points)):
-        assert np.array_equal(kernel._mdav(points, k, remainder_is_class=True, leaf_size=leaf), expected)
+        assert np.array_equal(by_leaves(leaf, mdav, points, k), expected)
 
 
 def test_tree_and_scan_agree_where_the_rim_is_a_small_part() -> None:
@@ -159,7 +172,7 @@ def test_tree_and_scan_agree_where_the_rim_is_a_small_part() -> None:
     draw = np.random.default_rng(4)
     centres = draw.normal(0, 3, (12, 3))
     points = centres[draw.integers(0, 12, 20_000)] + draw.normal(size=(20_000, 3)).round(2)
-    tree, scan = (kernel._mdav(points, 40, remainder_is_class=True, leaf_size=size) for size in (32, 20_000))
+    tree, scan = (by_leaves(size, mdav, points, 40) for size in (32, 20_000))
     assert np.array_equal(tree, scan)
 
 

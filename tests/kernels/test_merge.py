@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duckanon.kernels.closeness.histograms import class_histograms
-from duckanon.kernels.closeness.reference import reference
+from duckanon.kernels import merge as module
+from duckanon.kernels.closeness.reference import class_histograms, reference
 from duckanon.kernels.closeness.threshold import Threshold, rules_of, violations_per_class
-from duckanon.kernels.merging import merge as module
-from duckanon.kernels.merging.merge import EMD_BOUND_BINS, _binned, class_members, merge_classes
-from duckanon.kernels.merging.state import least_violation, merge_state_of
+from duckanon.kernels.merge import EMD_BOUND_BINS, _binned, class_members, merge_classes
+from duckanon.kernels.merge_state import least_violation, merge_state_of
 from tests.examples import examples
 from tests.kernels.distances import slow_emd, slow_meets
 from tests.kernels.test_threshold import THRESHOLDS
@@ -37,9 +36,7 @@ def spread(points: np.ndarray, labels: np.ndarray) -> float:
 def merged(points, labels, codes, thresholds, partner):
     """Merge and give the new class of each record."""
     offsets, members = class_members(labels, codes)
-    new = merge_classes(
-        means(points, labels), np.diff(offsets), members, offsets, thresholds, partner=partner
-    )
+    new = merge_classes(means(points, labels), members, offsets, thresholds, partner=partner)
     assert new.dtype == np.int64
     assert new.shape == (len(offsets) - 1,)
     assert sorted(set(new.tolist())) == list(range(new.max() + 1))
@@ -131,9 +128,7 @@ def test_nearest_is_algorithm_1(distance: str, seed: int) -> None:
     known = reference(np.bincount(codes), distance)
     offsets = np.arange(0, m * size + 1, size)
     for t in (Fraction(1, 20), Fraction(3, 20), Fraction(1, 4)):
-        got = merge_classes(
-            centroids, np.full(m, size), [codes], offsets, [Threshold(known, t=t)], partner="nearest"
-        )
+        got = merge_classes(centroids, [codes], offsets, [Threshold(known, t=t)], partner="nearest")
         classes = [codes[i : i + size] for i in offsets[:-1]]
         assert got.tolist() == literal_algorithm_1(centroids, np.full(m, size), classes, known, t)
 
@@ -250,7 +245,7 @@ def test_all_is_merged_where_the_loss_overflows(monkeypatch: pytest.MonkeyPatch,
     codes = np.sort(rng.integers(0, 9, size=m * size))
     threshold = Threshold(reference(np.bincount(codes), "ordered"), t=Fraction(1, 5))
     offsets = np.arange(0, m * size + 1, size)
-    new = merge_classes(centroids, np.full(m, size), [codes], offsets, [threshold])
+    new = merge_classes(centroids, [codes], offsets, [threshold])
     merged_offsets, members = class_members(new.repeat(size), [codes])
     assert 1 < len(merged_offsets) - 1 < m
     assert not violations_per_class([threshold], members, merged_offsets).any()
@@ -289,7 +284,7 @@ def test_complementary_classes_are_found() -> None:
     centroids = [[0.0], [1.0], [2.0], [3.0]]
     thresholds = [Threshold(reference([4, 4], "ordered"), t=Decimal(0))]
     codes = [[0, 0, 0, 0, 1, 1, 1, 1]]
-    got = merge_classes(centroids, [2] * 4, codes, [0, 2, 4, 6, 8], thresholds)
+    got = merge_classes(centroids, codes, [0, 2, 4, 6, 8], thresholds)
     assert sorted(np.bincount(got).tolist()) == [2, 2]
     assert got[0] != got[1]
 
@@ -317,9 +312,7 @@ def test_different_values_end_in_one_class_without_a_search() -> None:
     # 20,000 classes of 5, each searched for its partner step by step: that took minutes.
     n = 100_000
     thresholds = [Threshold(reference(np.ones(n, dtype=np.int64), "equal"), t=Decimal("0.2"))]
-    joined = merge_classes(
-        np.arange(n / 5)[:, None], np.full(n // 5, 5), [np.arange(n)], np.arange(0, n + 1, 5), thresholds
-    )
+    joined = merge_classes(np.arange(n / 5)[:, None], [np.arange(n)], np.arange(0, n + 1, 5), thresholds)
     assert not joined.any()
 
 
@@ -327,9 +320,7 @@ def test_different_values_end_in_one_class_without_a_search() -> None:
 def test_an_unreachable_l_ends_in_one_class(partner) -> None:
     """Three values never make four; the loop ends all the same."""
     thresholds = [Threshold(reference([4, 4, 4], "equal"), l=Decimal(4))]
-    got = merge_classes(
-        np.zeros((4, 1)), [3] * 4, [[0, 1, 2] * 4], [0, 3, 6, 9, 12], thresholds, partner=partner
-    )
+    got = merge_classes(np.zeros((4, 1)), [[0, 1, 2] * 4], [0, 3, 6, 9, 12], thresholds, partner=partner)
     assert got.tolist() == [0, 0, 0, 0]
 
 
@@ -342,7 +333,7 @@ def test_many_classes_are_merged_in_rounds() -> None:
     tree = reference(np.bincount(other), "hierarchical", PATHS[:4])
     thresholds = [Threshold(known, t=Decimal("0.1")), Threshold(tree, t=Decimal("0.4"), l=Decimal(2))]
     offsets, members = class_members(labels, [codes, other])
-    args = (means(points, labels), np.diff(offsets), members, offsets, thresholds)
+    args = (means(points, labels), members, offsets, thresholds)
     first = merge_classes(*args)
     assert np.array_equal(first, merge_classes(*args))
     new = first[labels]
@@ -356,7 +347,7 @@ def test_equal_centroids_are_told_apart_by_what_they_remove() -> None:
     """Records that share their QIs cost nothing to merge: the complementary one is chosen, by hand."""
     centroids = np.zeros((4, 2))
     thresholds = [Threshold(reference([4, 4], "equal"), t=Decimal(0))]
-    got = merge_classes(centroids, [2] * 4, [[0, 0, 0, 0, 1, 1, 1, 1]], [0, 2, 4, 6, 8], thresholds)
+    got = merge_classes(centroids, [[0, 0, 0, 0, 1, 1, 1, 1]], [0, 2, 4, 6, 8], thresholds)
     assert sorted(np.bincount(got).tolist()) == [2, 2]
 
 
@@ -385,7 +376,6 @@ def test_class_members_refuses(labels, codes, message) -> None:
     ("change", "message"),
     [
         ({"partner": "far"}, "unknown partner 'far'"),
-        ({"sizes": [1, 3]}, "do not speak of the same classes"),
         ({"centroids": [[0.0]]}, "do not speak of the same classes"),
         ({"centroids": [[0.0], [np.nan]]}, "points hold nan"),
         ({"members": [[0, 1, 0]]}, "one code a record"),
@@ -396,7 +386,6 @@ def test_class_members_refuses(labels, codes, message) -> None:
 def test_merge_refuses(change, message) -> None:
     good = {
         "centroids": [[0.0], [1.0]],
-        "sizes": [2, 2],
         "members": [[0, 1, 0, 1]],
         "offsets": [0, 2, 4],
         "thresholds": [Threshold(reference([2, 2], "equal"), t=Decimal(0))],

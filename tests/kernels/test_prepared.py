@@ -15,15 +15,15 @@ import llvmlite.binding as llvm
 import pytest
 
 from duckanon.kernels import prepared
+from duckanon.kernels.closeness.threshold import logarithm
 from duckanon.kernels.exchange.state import update_violations
-from duckanon.kernels.logarithm import logarithm
 from tests.e2e.scenes import ROOT, uncompiled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-CODE = "duckanon.kernels.logarithm.logarithm.1.nbc"
+CODE = "duckanon.kernels.closeness.threshold.logarithm.1.nbc"
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ import pytest
 
 import duckanon
 from duckanon.cli.demo import census
+from duckanon.kernels.closeness.threshold import logarithm
 from duckanon.kernels.exchange.refine import WORK, _prices
-from duckanon.kernels.logarithm import logarithm
 from duckanon.kernels.neighbours.centroids import DIRECTIONS, principal
 
 OTHER_MACHINE = {

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from duckanon.kernels.first.repeated import repeated
+from duckanon.kernels.first.mdav import repeated
 
 Points = NDArray[np.float64]
 

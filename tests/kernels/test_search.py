@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from duckanon.kernels.compiled import compiled
 from duckanon.kernels.exchange.rebuild import _ascend
 from duckanon.kernels.exchange.refine import refine
-from duckanon.kernels.exchange.search import LARGE_CLASS_RECORDS, labels_of, search_of, sse_left
+from duckanon.kernels.exchange.state import LARGE_CLASS_RECORDS, labels_of, search_of, sse_left
 from duckanon.kernels.loss import sse
 from tests.kernels.test_ledger import attribute_of, meets
 

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duckanon.kernels.steered import stream as kernel
-from duckanon.kernels.steered.closeness import at_most
-from duckanon.kernels.steered.seen import T_DENOMINATOR
+from duckanon.kernels.steered.closeness import T_DENOMINATOR, at_most
 from duckanon.kernels.steered.stream import (
     AttributeLimit,
     Buffer,

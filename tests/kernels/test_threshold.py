@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duckanon.kernels.closeness.reference import reference
-from duckanon.kernels.closeness.threshold import Threshold, least_records, violation, violations_per_class
+from duckanon.kernels.closeness.threshold import Threshold, least_records, violations_per_class
 from tests.examples import examples
-from tests.kernels.distances import slow_emd, slow_meets
+from tests.kernels.distances import slow_emd, slow_meets, violation
 from tests.kernels.test_emd import tables
 
 STEP = Decimal("0.000000000001")

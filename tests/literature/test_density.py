@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from duckanon.kernels.loss import information_loss
-from duckanon.literature import density
-from duckanon.literature.density import dba1, dba2
+from duckanon.literature.dissolve import dba1, dba2
 from tests.examples import examples
-from tests.kernels.test_mdav import dataset, free_points, nasty_sets, squared, tied_points
+from tests.kernels.test_mdav import by_leaves, dataset, free_points, nasty_sets, squared, tied_points
 from tests.literature.test_fixed_size import Slow
 
 Points = NDArray[np.float64]
@@ -71,16 +70,16 @@ def slow_dba1(points: Points, k: int) -> Labels:
 def test_labels_are_those_of_the_slow_reference(case: tuple[Points, int], leaf: int) -> None:
     points, k = case
     expected = slow_dba1(points, k)
-    assert np.array_equal(density._dba1(points, k, leaf_size=leaf), expected)
+    assert np.array_equal(by_leaves(leaf, dba1, points, k), expected)
     assert np.array_equal(dba1(points, k), expected)
 
 
 @pytest.mark.parametrize("name", nasty_sets())
 def test_pruning_does_not_change_the_result(name: str) -> None:
     points = nasty_sets()[name]
-    expected = density._dba1(points, 5, leaf_size=len(points))
+    expected = by_leaves(len(points), dba1, points, 5)
     for leaf in (1, 7, 32):
-        assert np.array_equal(density._dba1(points, 5, leaf_size=leaf), expected)
+        assert np.array_equal(by_leaves(leaf, dba1, points, 5), expected)
 
 
 def test_density_is_about_the_centroid_by_hand() -> None:

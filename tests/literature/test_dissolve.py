@@ -10,13 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from duckanon.kernels.first.divide import partitioned
-from duckanon.kernels.first.mdav import mdav1
+from duckanon.kernels.first.mdav import mdav1, partitioned
 from duckanon.kernels.loss import class_means, information_loss, sse
-from duckanon.literature import tfrp
-from duckanon.literature.density import dba1, dba2
-from duckanon.literature.dissolve import dissolved, least_homogeneous_first, mdav2
-from duckanon.literature.tfrp import tfrp1, tfrp2
+from duckanon.literature import dissolve as module
+from duckanon.literature.dissolve import dba1, dba2, dissolved, least_homogeneous_first, mdav2, tfrp1, tfrp2
 from tests.examples import examples
 from tests.kernels.test_mdav import dataset, free_points, squared, tied_points
 
@@ -251,6 +248,6 @@ def test_tfrp2_dissolves_with_its_limit(monkeypatch: pytest.MonkeyPatch) -> None
         limits.append(limit)
         return dissolved(points, labels, order, limit)
 
-    monkeypatch.setattr(tfrp, "dissolved", watched)
+    monkeypatch.setattr(module, "dissolved", watched)
     tfrp2(np.random.default_rng(0).normal(size=(50, 2)), 3)
     assert limits == [11]

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from duckanon.errors import PolicyError
 from duckanon.literature.partitions import methods, partition
-from duckanon.literature.registry import PUBLISHED
-from duckanon.literature.task import Task, with_thresholds
+from duckanon.literature.registry import PUBLISHED, Task, with_thresholds
 from duckanon.policy.methods import BY_NAME
 from tests.examples import examples
 from tests.kernels.test_mdav import free_points, tied_points

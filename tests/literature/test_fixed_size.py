@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.loss import information_loss
-from duckanon.literature import fixed_size
 from duckanon.literature.fixed_size import cbfs, mdav_generic
 from tests.examples import examples
-from tests.kernels.test_mdav import dataset, free_points, nasty_sets, squared, tied_points
+from tests.kernels.test_mdav import by_leaves, dataset, free_points, nasty_sets, squared, tied_points
 
 Points = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -100,8 +99,8 @@ def slow_cbfs(points: Points, k: int) -> Labels:
 
 
 SLOW = {
-    "mdav_generic": (mdav_generic, fixed_size._mdav_generic, slow_mdav_generic),
-    "cbfs": (cbfs, fixed_size._cbfs, slow_cbfs),
+    "mdav_generic": (mdav_generic, slow_mdav_generic),
+    "cbfs": (cbfs, slow_cbfs),
 }
 
 
@@ -113,20 +112,20 @@ SLOW = {
 )
 def test_labels_are_those_of_the_slow_reference(case: tuple[Points, int], name: str, leaf: int) -> None:
     points, k = case
-    public, kernel, slow = SLOW[name]
+    method, slow = SLOW[name]
     expected = slow(points, k)
-    assert np.array_equal(kernel(points, k, leaf_size=leaf), expected)
-    assert np.array_equal(public(points, k), expected)
+    assert np.array_equal(by_leaves(leaf, method, points, k), expected)
+    assert np.array_equal(method(points, k), expected)
 
 
 @pytest.mark.parametrize("data", nasty_sets())
 @pytest.mark.parametrize("name", sorted(SLOW))
 def test_pruning_does_not_change_the_result(name: str, data: str) -> None:
-    _, kernel, slow = SLOW[name]
+    method, slow = SLOW[name]
     points = nasty_sets()[data]
     expected = slow(points, 7)
     for leaf in (1, 32, len(points)):
-        assert np.array_equal(kernel(points, 7, leaf_size=leaf), expected)
+        assert np.array_equal(by_leaves(leaf, method, points, 7), expected)
 
 
 def test_mdav_generic_end_game_by_hand() -> None:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from duckanon.kernels.first.mdav import mdav
 from duckanon.kernels.loss import information_loss
-from duckanon.literature.maximum_distance import _maximum_distance, maximum_distance
+from duckanon.literature.maximum_distance import maximum_distance
 from tests.examples import examples
-from tests.kernels.test_mdav import dataset, free_points, nasty_sets, squared, tied_points
+from tests.kernels.test_mdav import by_leaves, dataset, free_points, nasty_sets, squared, tied_points
 from tests.literature.test_fixed_size import Labels, Points, Slow
 
 # Kabir et al., Tables VI to VIII, row MD-MHM at k = 3, 5, 10: the classes of MD, split and merged along the
@@ -62,7 +62,7 @@ def slow_maximum_distance(points: Points, k: int) -> Labels:
 def test_labels_are_those_of_the_slow_reference(case: tuple[Points, int], leaf: int) -> None:
     points, k = case
     expected = slow_maximum_distance(points, k)
-    assert np.array_equal(_maximum_distance(points, k, leaf_size=leaf), expected)
+    assert np.array_equal(by_leaves(leaf, maximum_distance, points, k), expected)
     assert np.array_equal(maximum_distance(points, k), expected)
 
 
@@ -72,7 +72,7 @@ def test_pruning_does_not_change_the_result(name: str, k: int) -> None:
     points = nasty_sets()[name][::3]
     expected = slow_maximum_distance(points, k)
     for leaf in (1, 32, len(points)):
-        assert np.array_equal(_maximum_distance(points, k, leaf_size=leaf), expected)
+        assert np.array_equal(by_leaves(leaf, maximum_distance, points, k), expected)
 
 
 @pytest.mark.parametrize("name", ["tarragona", "census"])

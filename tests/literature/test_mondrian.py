@@ -17,9 +17,8 @@ import duckanon
 from duckanon import measures
 from duckanon.errors import InfeasibleError, PolicyError
 from duckanon.kernels.points import minmax, zscore
-from duckanon.literature.mondrian import mondrian
+from duckanon.literature.mondrian import ColumnTree, level_widths, mondrian
 from duckanon.literature.partitions import information_loss, partition
-from duckanon.literature.parts import ColumnTree, level_widths
 from duckanon.release.stages import bucket
 from tests.examples import examples
 from tests.kernels.test_ledger import DISTANCES, Attribute, attribute_of, meets

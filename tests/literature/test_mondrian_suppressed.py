@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 import duckanon
 from duckanon.kernels.closeness.reference import reference
-from duckanon.literature.mondrian import mondrian
+from duckanon.literature.mondrian import ColumnTree, mondrian
 from duckanon.literature.mondrian_suppressed import Suppression, mondrian_suppressed
 from duckanon.literature.offers import TRIED_BORDERS
-from duckanon.literature.parts import ColumnTree
 from tests.examples import examples
 from tests.kernels.test_ledger import Attribute, attribute_of, meets
 from tests.literature.test_mondrian import PEOPLE, ROLES, attributes, kept, slow_cut, width_of

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from duckanon.kernels.first.spanning_tree import clusters, spanning_tree
 from duckanon.kernels.loss import information_loss
-from duckanon.literature.mst import _diameter, m_d
+from duckanon.literature.maximum_distance import _diameter, m_d
 from tests.examples import examples
-from tests.kernels.test_mdav import dataset, free_points, nasty_sets, squared, tied_points
+from tests.kernels.test_mdav import by_leaves, dataset, free_points, nasty_sets, squared, tied_points
 from tests.literature.test_fixed_size import Slow
 
 Points = NDArray[np.float64]
@@ -128,7 +128,7 @@ def test_the_tree_is_that_of_kruskal(case: tuple[Points, int]) -> None:
 @given(case=st.one_of(tied_points(), free_points()), leaf=st.sampled_from([1, 2, 5, 99]))
 def test_dividing_is_that_of_the_slow_reference(case: tuple[Points, int], leaf: int) -> None:
     points, k = case
-    assert np.array_equal(_diameter(points, k, leaf_size=leaf), slow_diameter(points, k))
+    assert np.array_equal(by_leaves(leaf, _diameter, points, k), slow_diameter(points, k))
 
 
 @pytest.mark.parametrize("name", nasty_sets())

@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from duckanon.errors import PolicyError
 from duckanon.kernels.first.mdav import mdav, mdav1
 from duckanon.kernels.points import zscore
-from duckanon.literature.fixed_size import cbfs
+from duckanon.literature.fixed_size import cbfs, vmdav
 from duckanon.literature.mhm import mhm
 from duckanon.literature.partitions import partition
 from duckanon.literature.sorting import multidsort_ps
 from duckanon.literature.steered import steered_tcloseness
-from duckanon.literature.vmdav import vmdav
 
 Labels = NDArray[np.int64]
 

@@ -16,6 +16,7 @@ from duckanon.kernels.loss import information_loss
 from duckanon.literature import sorting as module
 from duckanon.literature.sorting import meansort_order, meansort_ps, multidsort_order, multidsort_ps
 from tests.examples import examples
+from tests.kernels.test_mdav import by_leaves
 from tests.reference import EIA_COLUMNS, reference_points
 
 if TYPE_CHECKING:
@@ -211,7 +212,7 @@ def test_tree_and_scan_agree(ranked: int) -> None:
     ascending = module._ascending(points)
     key = module._rank_sums(ascending)
     tree, scan = (
-        module._pairwise_systematic(points, 7, key.copy(), ascending[:ranked], leaf_size=size)
+        by_leaves(size, module._pairwise_systematic, points, 7, key.copy(), ascending[:ranked])
         for size in (4, 900)
     )
     assert np.array_equal(tree, scan)

@@ -12,10 +12,9 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from duckanon.kernels.first.mdav import mdav, mdav1
-from duckanon.literature.bounds import emd_upper_bound
+from duckanon.kernels.first.tcloseness_first import least_size
 from duckanon.literature.steered import (
     bucket_attribute,
-    bucket_count,
     steered,
     steered_tcloseness,
     steering_weight,
@@ -66,7 +65,7 @@ def test_figure_1_on_pcd() -> None:
 
 def test_1001_records_never_reach_t() -> None:
     """By an independent implementation: Proposition 1 fails where the buckets do not divide the records."""
-    assert bucket_count(1001, 2, 0.1) == 5
+    assert least_size(1001, 2, 0.1) == 5
     assert reached(pcd(1001), 0.1, [199, 201, 250, 1000]) == [0.18] * 4
     assert min(reached(pcd(1001), 0.05, [99, 101, 250])) > 0.05
 
@@ -77,7 +76,7 @@ def test_figure_2_on_mcd() -> None:
     values = reference_points("census.csv", ["FEDTAX"])[1][:, 0]
     ranks = np.unique(values, return_inverse=True)[1]
     assert len(set(ranks.tolist())) == 1080
-    assert bucket_count(1080, 2, 0.1) == 5
+    assert least_size(1080, 2, 0.1) == 5
     assert bucket_attribute(points, values, 5).max() == 216
     *before, at, after = reached((points, ranks), 0.1, [195, 200, 202, 203, 215])
     assert min(before) > 0.1
@@ -94,7 +93,7 @@ def test_proposition_1(buckets: int, each: int, d: int, seed: int) -> None:
     for label in range(each):
         assert sorted((ranks[labels == label] // each).tolist()) == list(range(buckets))
     if n > 1:
-        assert greatest_emd(ranks, labels) <= float(emd_upper_bound(n, buckets)) + 1e-12
+        assert greatest_emd(ranks, labels) <= (n - buckets) / (2 * (n - 1) * buckets) + 1e-12
 
 
 def test_weight_of_proposition_1_by_hand() -> None:
@@ -118,7 +117,7 @@ def test_weight_of_proposition_1_by_hand() -> None:
 )
 def test_bucket_count_by_hand(n: int, k: int, t: float | str, count: int) -> None:
     """Source: Eq. 2, worked in the comments."""
-    assert bucket_count(n, k, t) == count
+    assert least_size(n, k, t) == count
 
 
 def slow_bucket_attribute(points: Points, values: NDArray[np.float64], buckets: int) -> Labels:
@@ -199,7 +198,7 @@ def test_sizes_are_those_of_the_method(points: Points, data: st.DataObject) -> N
     k, t = data.draw(st.integers(1, n)), data.draw(st.fractions(0, 1, max_denominator=20))
     weight = data.draw(st.sampled_from([None, 0.0, 1.0]))
     labels = steered_tcloseness(points, values, k, t=t, weight=weight)
-    size = bucket_count(n, k, t)
+    size = least_size(n, k, t)
     sizes = np.bincount(labels)
     assert size >= k
     assert size <= sizes.min() <= sizes.max() < 2 * size

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from duckanon.kernels.loss import information_loss
 from duckanon.kernels.points import zscore
-from duckanon.literature import tfrp
-from duckanon.literature.tfrp import tfrp1, tfrp2
+from duckanon.literature.dissolve import tfrp1, tfrp2
 from tests.examples import examples
-from tests.kernels.test_mdav import dataset, free_points, nasty_sets, tied_points
+from tests.kernels.test_mdav import by_leaves, dataset, free_points, nasty_sets, tied_points
 from tests.literature.test_fixed_size import Slow
 from tests.reference import EIA_COLUMNS, reference_points
 
@@ -61,16 +60,16 @@ def test_labels_are_those_of_the_slow_reference(case: tuple[Points, int], leaf: 
     # Squares of smaller numbers vanish in the reference; tests/kernels/test_extreme_points.py tries these.
     assume(not 0 < np.abs(points).max() < 1e-100)
     expected = slow_tfrp1(points, k)
-    assert np.array_equal(tfrp._tfrp1(points, k, leaf_size=leaf), expected)
+    assert np.array_equal(by_leaves(leaf, tfrp1, points, k), expected)
     assert np.array_equal(tfrp1(points, k), expected)
 
 
 @pytest.mark.parametrize("name", nasty_sets())
 def test_pruning_does_not_change_the_result(name: str) -> None:
     points = nasty_sets()[name]
-    expected = tfrp._tfrp1(points, 4, leaf_size=len(points))
+    expected = by_leaves(len(points), tfrp1, points, 4)
     for leaf in (1, 7, 32):
-        assert np.array_equal(tfrp._tfrp1(points, 4, leaf_size=leaf), expected)
+        assert np.array_equal(by_leaves(leaf, tfrp1, points, 4), expected)
 
 
 def test_the_reference_points_have_one_minimum_and_one_maximum() -> None:

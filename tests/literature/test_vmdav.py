@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duckanon.kernels.first.mdav import mdav
-from duckanon.literature.vmdav import _vmdav, vmdav
+from duckanon.literature.fixed_size import vmdav
 from tests.examples import examples
-from tests.kernels.test_mdav import dataset, free_points, nasty_sets, squared, tied_points
+from tests.kernels.test_mdav import by_leaves, dataset, free_points, nasty_sets, squared, tied_points
 from tests.literature.test_fixed_size import Labels, Points, Slow
 
 GAMMAS = [0.0, 0.2, 0.7, 1.0, 1.1, 5.0]
@@ -44,7 +46,7 @@ def slow_vmdav(points: Points, k: int, gamma: float) -> Labels:
 def test_labels_are_those_of_the_slow_reference(case: tuple[Points, int], gamma: float, leaf: int) -> None:
     points, k = case
     expected = slow_vmdav(points, k, gamma)
-    assert np.array_equal(_vmdav(points, k, gamma, leaf_size=leaf), expected)
+    assert np.array_equal(by_leaves(leaf, partial(vmdav, gamma=gamma), points, k), expected)
     assert np.array_equal(vmdav(points, k, gamma=gamma), expected)
 
 
@@ -54,7 +56,7 @@ def test_pruning_does_not_change_the_result(name: str, gamma: float) -> None:
     points = nasty_sets()[name][::3]
     expected = slow_vmdav(points, 4, gamma)
     for leaf in (1, 32, len(points)):
-        assert np.array_equal(_vmdav(points, 4, gamma, leaf_size=leaf), expected)
+        assert np.array_equal(by_leaves(leaf, partial(vmdav, gamma=gamma), points, 4), expected)
 
 
 @pytest.mark.parametrize("name", ["tarragona", "census"])

@@ -17,8 +17,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duckanon.kernels.closeness.histograms import Histograms, checked_offsets, class_histograms
-from duckanon.kernels.closeness.reference import LISTED_CLASS_MAX_RECORDS, Edges, Reference, reference
+from duckanon.kernels.closeness.reference import (
+    LISTED_CLASS_MAX_RECORDS,
+    Edges,
+    Histograms,
+    Reference,
+    checked_offsets,
+    class_histograms,
+    reference,
+)
 from duckanon.kernels.compiled import compiled
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The distribution of a sensitive attribute in the whole table, prepared for exact EMD against any class.
+"""The distribution of a sensitive attribute in the whole table, prepared for exact EMD, and in each class.
 
 The ground distances are |i - j| / (m - 1) ('ordered'), 1 for different values ('equal'), and the level of the
 lowest common ancestor divided by the height H ('hierarchical'). All three are tree metrics: EMD(P, Q) is the
@@ -155,3 +155,31 @@ def _quantiles(cumulative: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.asarray(
         np.searchsorted(cumulative, cumulative[-1] * part // sizes, side="right"), dtype=np.int64
     )
+
+
+class Histograms(NamedTuple):
+    """The values of each class with their counts: class c holds ``values[starts[c]:starts[c + 1]]``."""
+
+    starts: NDArray[np.int64]
+    values: NDArray[np.int64]  # ascending positions in each class
+    weights: NDArray[np.int64]  # records at each position
+
+
+def checked_offsets(offsets: ArrayLike, n: int) -> NDArray[np.int64]:
+    """Return the offsets (m + 1,) as int64; ValueError unless they cut n records into classes, none empty."""
+    given = np.asarray(offsets)
+    if given.ndim != 1 or given.size < 2 or given.dtype.kind not in "iu":
+        raise ValueError(f"offsets must be at least two integers, not {given.dtype} of shape {given.shape}")
+    checked = given.astype(np.int64)
+    if checked[0] != 0 or checked[-1] != n or (np.diff(checked) < 1).any():
+        raise ValueError(f"offsets must ascend from 0 to the {n} records, with no class empty")
+    return checked
+
+
+def class_histograms(positions: NDArray[np.int64], offsets: NDArray[np.int64]) -> Histograms:
+    """Return the counted values of each class c, the records offsets[c]:offsets[c + 1] of n. O(n log n)."""
+    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    span = int(positions.max()) + 1
+    key, weights = np.unique(owner * span + positions, return_counts=True)
+    starts = np.searchsorted(key, np.arange(len(offsets)) * span)
+    return Histograms(starts.astype(np.int64), key % span, weights.astype(np.int64))

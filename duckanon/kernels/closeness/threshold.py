@@ -28,10 +28,14 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 import numpy as np
 
 from duckanon.kernels.closeness.emd import edge_sum
-from duckanon.kernels.closeness.histograms import Histograms, checked_offsets, class_histograms
-from duckanon.kernels.closeness.reference import LISTED_CLASS_MAX_RECORDS, Edges
+from duckanon.kernels.closeness.reference import (
+    LISTED_CLASS_MAX_RECORDS,
+    Edges,
+    Histograms,
+    checked_offsets,
+    class_histograms,
+)
 from duckanon.kernels.compiled import compiled
-from duckanon.kernels.logarithm import logarithm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -281,15 +285,10 @@ def most_of_one(n: int, c: Decimal | Fraction) -> NDArray[np.int64]:
     )
 
 
-def violation(threshold: Threshold, codes: ArrayLike) -> float:
-    """Return the violation of a threshold by a class with codes (s,), at least 0. O(s log s + s log m)."""
-    return float(violations_per_class([threshold], [codes], [0, np.asarray(codes).size])[0, 0])
-
-
 def violations_per_class(
     thresholds: Sequence[Threshold], codes: NDArray[np.int64] | Sequence[ArrayLike], offsets: ArrayLike
 ) -> NDArray[np.float64]:
-    """Return the `violation` (S, m) of S thresholds by each of m classes."""
+    """Return the violation (S, m) of S thresholds by each of m classes. O(s log s + s log m) a class."""
     # Class c holds the records offsets[c]:offsets[c + 1]. `codes` (S, n), the records of a class together.
     # ValueError if the shapes or codes do not fit, or a class is empty.
     if len(thresholds) != len(codes):
@@ -312,3 +311,41 @@ def _violations(histograms: Histograms, sizes: NDArray[np.int64], rules: Rules) 
             histograms.values[first:last], histograms.weights[first:last], sizes[i], rules, 0
         )
     return result
+
+
+LN_2 = 0.6931471805599453
+HALF_ROOT = math.sqrt(0.5)
+SERIES_TERMS = 12
+"""Terms of the series of 2 artanh(f) for |f| < 0.172; the omitted terms are below 1e-19."""
+
+
+@compiled
+def logarithm(x: float) -> float:
+    """Return ln x of a finite x above 0, by additions, multiplications and divisions in a fixed order."""
+    # The error is about 1e-16 times the larger of 1 and the result.
+    share, exponent = math.frexp(x)
+    if share < HALF_ROOT:
+        share *= 2.0
+        exponent -= 1
+    f = (share - 1.0) / (share + 1.0)
+    square, series = f * f, 0.0
+    for term in range(SERIES_TERMS, -1, -1):
+        series = series * square + 1.0 / (2 * term + 1)
+    return float(exponent * LN_2 + 2.0 * f * series)
+
+
+def fraction(number: object) -> Fraction | None:
+    """Return the fraction that the decimal notation of a t or c means; None if it is no finite number."""
+    try:
+        return Fraction(str(number))
+    except (ValueError, ZeroDivisionError):
+        return None
+
+
+def exact_t(t: object, *, may_be_zero: bool) -> Fraction:
+    """Return t as the fraction that it means; ValueError outside 0..1, or for 0 unless `may_be_zero`."""
+    exact = fraction(t)
+    if exact is not None and 0 <= exact <= 1 and (exact > 0 or may_be_zero):
+        return exact
+    within = "within 0..1" if may_be_zero else "above 0 and at most 1"
+    raise ValueError(f"t must be a number {within}, not {t}")

@@ -29,7 +29,7 @@ import numpy as np
 
 from duckanon.kernels.compiled import compiled, inner, spliced
 from duckanon.kernels.exchange.ledger import prepare_swaps, violation_after_swap, violation_with
-from duckanon.kernels.exchange.ledger_path import path_prices
+from duckanon.kernels.exchange.ledger_path import fill_windows, keeps_t, kept_swaps, path_prices
 from duckanon.kernels.exchange.ledger_state import (
     ANSWERS_MOVES,
     ANSWERS_NOTHING,
@@ -49,7 +49,6 @@ from duckanon.kernels.exchange.state import (
     touch,
     update_violation,
 )
-from duckanon.kernels.exchange.windows import fill_windows, keeps_t, kept_swaps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

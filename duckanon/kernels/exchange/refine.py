@@ -27,7 +27,7 @@ import numpy as np
 
 from duckanon.kernels.exchange.exchange import ANY_EXCHANGES, sweep
 from duckanon.kernels.exchange.rebuild import empty_neighbourhood, rebuild
-from duckanon.kernels.exchange.search import Search, labels_of, near_records, neighbours, search_of, sse_left
+from duckanon.kernels.exchange.state import Search, labels_of, near_records, neighbours, search_of, sse_left
 from duckanon.kernels.loss import sse
 
 if TYPE_CHECKING:

@@ -36,9 +36,9 @@ import numpy as np
 
 from duckanon.kernels.closeness.threshold import most_of_one
 from duckanon.kernels.compiled import compiled
-from duckanon.kernels.first.mdav import mdav
-from duckanon.kernels.neighbours.kd import EQUAL_VARIANCE_SHARE
-from duckanon.kernels.neighbours.slots import Slots, farthest_in, fill, nearest_in, remove
+from duckanon.kernels.first.mdav import mdav, total_of
+from duckanon.kernels.neighbours.kd import widest_variance
+from duckanon.kernels.neighbours.slots import Slots, farthest_of, fill, nearest_in, remove
 from duckanon.kernels.points import check_class_size, distance_points
 
 if TYPE_CHECKING:
@@ -137,8 +137,7 @@ def _sides(
     cut: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the `cut` records that go left by the widest coordinate, and the others; both ascending."""
-    spread = points.var(axis=0)
-    column = points[:, int(np.argmax(spread >= spread.max() * EQUAL_VARIANCE_SHARE))]
+    column = points[:, widest_variance(points, np.arange(len(points)))]
     counts = np.bincount(values)
     place = np.empty(len(values), np.int64)
     place[np.lexsort((column, values))] = np.arange(len(values))
@@ -153,12 +152,11 @@ def _anatomized(
     points: NDArray[np.float64], values: NDArray[np.int64], size: int, caps: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return the classes of a part of at least `size` records."""
-    n, d = points.shape
-    counts = np.bincount(values)
+    n, counts = len(points), np.bincount(values)
     spare = np.maximum(counts - _most_eligible(counts, size, caps), 0)
     labels = np.full(n, -1)
     rest = _Rest(fill(points, np.argsort(values, kind="stable"), counts), spare, caps)
-    _run(rest, points, np.zeros(d), size, labels)
+    _run(rest, points, total_of(points), size, labels)
     left = np.flatnonzero(labels < 0)
     last = int(labels.max())
     if len(left) >= size and spare.any():
@@ -220,9 +218,6 @@ def _run(
 ) -> None:
     """Form classes as long as a further class is possible."""
     n, d = points.shape
-    for i in range(n):
-        for j in range(d):
-            centre[j] += points[i, j]
     left = n
     for count in rest.spare:
         left -= count
@@ -280,17 +275,8 @@ def _available(rest: _Rest, cap: int) -> int:
 @compiled
 def _farthest(rest: _Rest, query: NDArray[np.float64]) -> int:
     """Return the record of the fullest buckets that is farthest from the query, the lowest among equals."""
-    buckets, most = rest.buckets, 0
-    for bucket in range(len(rest.spare)):
-        most = max(most, buckets.left[bucket] - rest.spare[bucket])
-    best_distance, best_record = -1.0, -1
-    for bucket in range(len(rest.spare)):
-        start, left = buckets.start[bucket], buckets.left[bucket]
-        if left - rest.spare[bucket] == most:
-            distance, record = farthest_in(buckets, start, start + left, query)
-            if distance > best_distance or (distance == best_distance and record < best_record):
-                best_distance, best_record = distance, record
-    return best_record
+    left = rest.buckets.left - rest.spare
+    return farthest_of(rest.buckets, left == left.max(), query)
 
 
 @compiled

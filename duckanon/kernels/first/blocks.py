@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from duckanon.kernels.compiled import compiled
-from duckanon.kernels.neighbours.heap import NO_RECORD, ascend, offer
+from duckanon.kernels.first.mdav import join_nearest
 from duckanon.kernels.neighbours.kd import kd_blocks
+from duckanon.kernels.neighbours.slots import NO_RECORD, ascend, offer
 from duckanon.kernels.points import check_class_size, distance_points
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ def _form_classes(block: _Block, size: int, k: int) -> None:
         left -= count
         label += 1
     if left > 0:
-        _join_nearest(block.points[:size], block.labels[:size], block.record[:left], label)
+        join_nearest(block.points[:size], block.labels[:size], label)
 
 
 @compiled
@@ -212,28 +213,3 @@ def _take(block: _Block, last: int, number: int) -> None:
         columns[j, hole] = columns[j, last]
     record[hole] = moved
     slot[moved] = hole
-
-
-@compiled
-def _join_nearest(
-    points: NDArray[np.float64], labels: NDArray[np.int64], late: NDArray[np.int64], classes: int
-) -> None:
-    """Give each late record the class whose centroid, as formed, is nearest; ties to the first."""
-    d = points.shape[1]
-    sums, sizes = np.zeros((classes, d)), np.zeros(classes)
-    for record in range(len(labels)):
-        label = labels[record]
-        if label >= 0:
-            sizes[label] += 1.0
-            for j in range(d):
-                sums[label, j] += points[record, j]
-    for record in late:
-        best = np.inf
-        for label in range(classes):
-            distance = 0.0
-            for j in range(d):
-                difference = points[record, j] - sums[label, j] / sizes[label]
-                distance += difference * difference
-            if distance < best:
-                best = distance
-                labels[record] = label

@@ -2,8 +2,8 @@
 
 Laszlo and Mukherjee, "Minimum spanning tree partitioning algorithm for microaggregation", IEEE TKDE 17(7),
 2005. `forest` is our own composition: their clusters, in blocks if there are many records, and MDAV-1 in
-clusters of 2k or more. It finds what M-d (see `duckanon.literature.mst`) finds between clusters, without the
-search of M-d for diameters within clusters. Exact and deterministic in each block.
+clusters of 2k or more. It finds what M-d (see `duckanon.literature.maximum_distance`) finds between clusters,
+without the search of M-d for diameters within clusters. Exact and deterministic in each block.
 
 >>> forest([[0.0], [9.0], [1.0], [8.0], [2.0]], 2, largest=99).tolist()
 [0, 1, 0, 1, 0]
@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from duckanon.kernels.compiled import compiled
-from duckanon.kernels.first.divide import partitioned
-from duckanon.kernels.first.mdav import mdav1
+from duckanon.kernels.first.mdav import mdav1, partitioned
 from duckanon.kernels.neighbours.kd import kd_blocks
 from duckanon.kernels.neighbours.slots import CHUNK_SLOTS, Slots, fill, measure, remove
 from duckanon.kernels.points import check_class_size, distance_points

@@ -28,10 +28,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from duckanon.kernels.closeness.threshold import exact_t
 from duckanon.kernels.compiled import compiled
-from duckanon.kernels.exact import exact_t
-from duckanon.kernels.neighbours.kd import EQUAL_VARIANCE_SHARE
-from duckanon.kernels.neighbours.slots import Slots, farthest_in, fill, nearest_in, remove
+from duckanon.kernels.first.mdav import total_of
+from duckanon.kernels.neighbours.kd import widest_variance
+from duckanon.kernels.neighbours.slots import Slots, farthest_of, fill, nearest_in, remove
 from duckanon.kernels.points import check_class_size, distance_points
 
 if TYPE_CHECKING:
@@ -44,10 +45,13 @@ Number = float | Decimal | Fraction | str
 
 def class_size(n: int, k: int, t: Number) -> int:
     """Return the class size of Algorithm 3 for n records, k and t; ValueError if k or t is out of range."""
+    return _adjusted(n, least_size(n, k, t))
+
+
+def least_size(n: int, k: int, t: Number) -> int:
+    """Return Eq. 3, max(k, ceil(n / (2 (n-1) t + 1))), exactly; ValueError as `class_size`."""
     check_class_size(n, k)
-    exact = exact_t(t, may_be_zero=True)
-    needed = -(-n // (2 * (n - 1) * exact + 1))
-    return _adjusted(n, max(k, int(needed)))
+    return max(k, int(-(-n // (2 * (n - 1) * exact_t(t, may_be_zero=True) + 1))))
 
 
 def tcloseness_first(points: ArrayLike, order: ArrayLike, k: int, t: Number) -> NDArray[np.int64]:
@@ -59,24 +63,17 @@ def tcloseness_first(points: ArrayLike, order: ArrayLike, k: int, t: Number) -> 
     return _stratified(matrix, order, class_size(len(matrix), k, t))
 
 
-def stratified(points: ArrayLike, strata_order: ArrayLike, size: int) -> NDArray[np.int64]:
-    """Return classes (n,), one record from each of `size` strata: Algorithm 3 without Eq. 3."""
-    # `strata_order` (n,) as `order` in `tcloseness_first`; `size`, 1..n, is raised by Eq. 4 if n leaves too
-    # great a remainder. Every class has the (raised) size or one more. ValueError if an argument is out of
-    # range.
-    matrix = distance_points(points)
-    check_class_size(len(matrix), size)
-    return _stratified(matrix, strata_order, _adjusted(len(matrix), size))
-
-
 def stratified_parts(
     points: ArrayLike, strata_order: ArrayLike, size: int, largest: int
 ) -> NDArray[np.int64]:
-    """Return classes as `stratified` does, formed in parts of neighbours with a share of every stratum."""
+    """Return classes (n,), one record from each of `size` strata: Algorithm 3 without Eq. 3, in parts."""
+    # `strata_order` (n,) as `order` in `tcloseness_first`; `size`, 1..n, is raised by Eq. 4 if n leaves too
+    # great a remainder. Every class has the (raised) size or one more. ValueError if an argument is out of
+    # range.
     # A part with more than `largest` records is halved, in every stratum, at the median of its widest
     # coordinate, as long as both halves have two classes and need no larger size by Eq. 4. The strata are
-    # those of `stratified`, except for the middle ones, which hold the surplus records. O(n largest / size)
-    # distances and O(n log n) for the parts; deterministic.
+    # those of the whole table, except for the middle ones, which hold the surplus records. O(n largest /
+    # size) distances and O(n log n) for the parts; deterministic.
     matrix = distance_points(points)
     check_class_size(len(matrix), size)
     size = _adjusted(len(matrix), size)
@@ -122,11 +119,7 @@ def _parts(
         yield by_stratum
         return
     first, second = (_strata_sizes(part, size) for part in sizes)
-    here = points[by_stratum]
-    spread = here.var(axis=0)
-    values = (
-        here[:, int(np.argmax(spread >= spread.max() * EQUAL_VARIANCE_SHARE))] if len(spread) else np.zeros(n)
-    )
+    values = points[by_stratum, widest_variance(points, by_stratum)]
     strata = np.split(values, np.cumsum(first + second)[:-1])
     goes_left = np.concatenate([_lowest(values, count) for values, count in zip(strata, first, strict=True)])
     for side in (goes_left, ~goes_left):
@@ -153,10 +146,10 @@ def _ranks(order: ArrayLike, n: int) -> NDArray[np.generic]:
 
 def _stratified(points: NDArray[np.float64], order: ArrayLike, size: int) -> NDArray[np.int64]:
     """Return the classes for a size that Eq. 4 leaves unchanged."""
-    n, d = points.shape
+    n = len(points)
     strata = fill(points, np.argsort(_ranks(order, n), kind="stable"), _strata_sizes(n, size))
     labels = np.full(n, -1)
-    _run(strata, points, np.zeros(d), labels)
+    _run(strata, points, total_of(points), labels)
     return labels
 
 
@@ -165,32 +158,16 @@ def _run(
     strata: Slots, points: NDArray[np.float64], rest: NDArray[np.float64], labels: NDArray[np.int64]
 ) -> None:
     """Form all classes in turns: around the record farthest from the centroid, and around its opposite."""
-    n = len(points)
-    for i in range(n):
-        for j in range(len(rest)):
-            rest[j] += points[i, j]
-    left, classes = n, n // len(strata.start)
-    seed = 0
+    left, classes = len(points), len(points) // len(strata.start)
+    seed, every = 0, np.ones(len(strata.start), np.bool_)
     for label in range(classes):
-        seed = _farthest(strata, points[seed] if label % 2 else rest / left)
+        seed = farthest_of(strata, every, points[seed] if label % 2 else rest / left)
         members = _form(strata, points[seed])
         left -= len(members)
         for record in members:
             labels[record] = label
             for j in range(len(rest)):
                 rest[j] -= points[record, j]
-
-
-@compiled
-def _farthest(strata: Slots, query: NDArray[np.float64]) -> int:
-    """Return the record left that is farthest from the query, the lowest among equals."""
-    best_distance, best_record = -1.0, -1
-    for stratum in range(len(strata.start)):
-        start = strata.start[stratum]
-        distance, record = farthest_in(strata, start, start + strata.left[stratum], query)
-        if distance > best_distance or (distance == best_distance and record < best_record):
-            best_distance, best_record = distance, record
-    return best_record
 
 
 @compiled

@@ -1,5 +1,5 @@
 """Nearest and farthest records, exactly and with ties to the lowest record.
 
-`boxtree` (on `slots` and `heap`) searches records that leave, `outermost` finds the farthest record from a
-moving centre, `kd` orders records in blocks, and `centroids` finds the nearest of many classes.
+`slots` holds bins and heaps of records. `boxtree` searches records that leave, and finds the farthest record
+from a moving centre. `kd` orders records in blocks, and `centroids` finds the nearest of many classes.
 """

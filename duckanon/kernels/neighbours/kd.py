@@ -4,11 +4,8 @@
 `largest` records at a median of the coordinate with the greatest variance, of several the first. It counts
 sizes in units of k records: a node of m units gets children of floor(m / 2) and ceil(m / 2) units. So the
 sizes of a level are at most two consecutive multiples of k, except for one node that also carries the n mod k
-surplus records. Nodes of equal size are stacked, and each step of a level is one array operation on a stack.
-
-The records of a node always stand in ascending order: a split marks the records that go left and copies both
-sides in their order. So a tie at a median goes to the lowest record numbers, independent of how numpy's
-selection treats equal values.
+surplus records. A tie at a median goes to the lowest record numbers. The records of a node always stand in
+ascending order.
 
 Source: Friedman, Bentley and Finkel, "An algorithm for finding best matches in logarithmic expected time",
 ACM TOMS 3(3), 1977, section 3, with the variance as the spread of a coordinate.
@@ -20,19 +17,20 @@ ACM TOMS 3(3), 1977, section 3, with the variance as the spread of a coordinate.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from duckanon.kernels.compiled import compiled
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from numpy.typing import NDArray
 
 EQUAL_VARIANCE_SHARE = 1.0 - 1e-9
 """Variances count as equal from this share on: far above rounding, so that no sum order decides a split."""
+
+STACK_NODES = 64
+"""Nodes that wait while their left neighbours are cut: one for each level."""
 
 
 @compiled
@@ -113,105 +111,68 @@ def kd_blocks(
         raise ValueError(
             f"largest = {largest} leaves no room for two units of {unit}: use {2 * unit} or more"
         )
-    order, starts = np.empty(n, np.int64), []
-    here, there = (_LevelMemory(np.empty(points.size), np.empty(n, np.int64)) for _ in range(2))
-    (root,) = _stacks({n: 1}, points.shape[1], here).values()
-    root.columns[:, 0], root.record[0], root.start[0] = points.T, np.arange(n), 0
-    stacks = [root]
-    while stacks:
-        for stack in stacks:
-            size = stack.record.shape[1]
-            if size <= largest:
-                order[stack.start[:, None] + np.arange(size)] = stack.record
-                starts.append(stack.start)
-        stacks = _halved([stack for stack in stacks if stack.record.shape[1] > largest], unit, there)
-        here, there = there, here
-    return order, np.append(np.sort(np.concatenate(starts)), n)
+    order = np.arange(n)
+    return order, _halve(np.ascontiguousarray(points), order, unit, largest)
 
 
-class _Stack(NamedTuple):
-    """Nodes of equal size, a row each: where they begin in the final order, and what they hold."""
-
-    columns: NDArray[np.float64]  # coordinates (d, nodes, size)
-    record: NDArray[np.int64]  # record numbers (nodes, size), ascending in each row
-    start: NDArray[np.int64]
-
-
-class _LevelMemory(NamedTuple):
-    """Memory for all records on one level; two are used in turn: fresh memory costs more than a copy."""
-
-    columns: NDArray[np.float64]  # (n * d,), coordinates
-    record: NDArray[np.int64]  # (n,), record numbers
-
-
-def _stacks(nodes: Mapping[int, int], d: int, memory: _LevelMemory) -> dict[int, _Stack]:
-    """Return an unfilled stack for each size of node, given the number of nodes of each size."""
-    stacks, first = {}, 0
-    for size, count in nodes.items():
-        last = first + size * count
-        stacks[size] = _Stack(
-            memory.columns[first * d : last * d].reshape(d, count, size),
-            memory.record[first:last].reshape(count, size),
-            np.empty(count, np.int64),
-        )
-        first = last
-    return stacks
+@compiled
+def _halve(
+    points: NDArray[np.float64], order: NDArray[np.int64], unit: int, largest: int
+) -> NDArray[np.int64]:
+    """Bring the records, which are ascending, into the order of the blocks; return the blocks' offsets."""
+    n = len(order)
+    offsets, ends = np.empty(n // unit + 1, np.int64), np.empty(STACK_NODES, np.int64)
+    goes_left, spare = np.empty(n, np.bool_), np.empty(n, np.int64)
+    first, count, height, ends[0] = 0, 0, 1, n
+    while height > 0:
+        last = ends[height - 1]
+        left = (last - first) // unit // 2 * unit
+        if last - first > largest:
+            _split(points, order[first:last], left, goes_left, spare[first:last])
+            ends[height] = first + left
+            height += 1
+            continue
+        offsets[count] = first
+        first, count, height = last, count + 1, height - 1
+    offsets[count] = n
+    return offsets[: count + 1].copy()
 
 
-def _halved(stacks: Sequence[_Stack], unit: int, memory: _LevelMemory) -> list[_Stack]:
-    """Return the children of all nodes, stacked by size."""
-    nodes: dict[int, int] = {}
-    for stack in stacks:
-        for size in _child_sizes(stack, unit):
-            nodes[size] = nodes.get(size, 0) + len(stack.start)
-    children = _stacks(nodes, len(stacks[0].columns) if stacks else 0, memory)
-    filled = dict.fromkeys(nodes, 0)
-    for stack in stacks:
-        left, right = _child_sizes(stack, unit)
-        goes_left = _goes_left(stack, left)
-        for size, side, shift in ((left, goes_left, 0), (right, ~goes_left, left)):
-            first, last = filled[size], filled[size] + len(stack.start)
-            columns, record, start = children[size]
-            child = _Stack(columns[:, first:last], record[first:last], start[first:last])
-            _copy(stack, np.flatnonzero(side), shift, child)
-            filled[size] = last
-    return list(children.values())
+@compiled
+def _split(
+    points: NDArray[np.float64], records: NDArray[np.int64], left: int, goes_left: NDArray[np.bool_],
+    spare: NDArray[np.int64],
+) -> None:  # fmt: skip
+    """Bring the `left` records that are least by (value in the widest column, number) before the others."""
+    spare[:] = records
+    _select(points[:, widest_variance(points, records)], spare, 0, len(spare), left)
+    for i in range(len(spare)):
+        goes_left[spare[i]] = i < left
+    before, after = 0, 0
+    for record in records:
+        # Places that were read already are written, so the records keep their order on both sides.
+        if goes_left[record]:
+            records[before] = record
+            before += 1
+        else:
+            spare[after] = record
+            after += 1
+    records[before:] = spare[:after]
 
 
-def _child_sizes(stack: _Stack, unit: int) -> tuple[int, int]:
-    """Return the sizes of the left and the right child of each node of a stack."""
-    size = stack.record.shape[1]
-    left = size // unit // 2 * unit
-    return left, size - left
-
-
-def _copy(stack: _Stack, places: NDArray[np.int64], shift: int, child: _Stack) -> None:
-    """Copy the records at some places of a stack to the children on one side."""
-    for column, target in zip(stack.columns, child.columns, strict=True):
-        np.take(column, places, out=target.reshape(-1), mode="clip")
-    np.take(stack.record, places, out=child.record.reshape(-1), mode="clip")
-    np.add(stack.start, shift, out=child.start)
-
-
-def _goes_left(stack: _Stack, left: int) -> NDArray[np.bool_]:
-    """Mark the `left` records of each node that are least by (value in the widest column, record number)."""
-    values = stack.columns[_widest_variance(stack), np.arange(len(stack.start))]
-    pivot = np.partition(values, left - 1, axis=1)[:, left - 1 : left]
-    marks = values <= pivot
-    over = np.count_nonzero(marks, axis=1) - left
-    tied = np.flatnonzero(over)
-    if len(tied):
-        at_pivot = values[tied] == pivot[tied]
-        rank = np.cumsum(at_pivot, axis=1)
-        marks[tied] &= ~at_pivot | (rank <= rank[:, -1:] - over[tied, None])
-    return marks
-
-
-def _widest_variance(stack: _Stack) -> NDArray[np.int64]:
-    """Return the column of greatest variance of each node."""
-    spread = np.empty((len(stack.columns), len(stack.start)))
-    for column, squares in zip(stack.columns, spread, strict=True):
-        deviation = column - column.mean(axis=1, keepdims=True)
-        np.einsum("ij,ij->i", deviation, deviation, out=squares)
-    widest: NDArray[np.int64] = np.argmax(spread >= spread.max(axis=0) * EQUAL_VARIANCE_SHARE, axis=0)
+@compiled
+def widest_variance(points: NDArray[np.float64], records: NDArray[np.int64]) -> int:
+    """Return the column of greatest variance among the records, the first of nearly equal ones."""
+    mean, spread = np.zeros(points.shape[1]), np.zeros(points.shape[1])
+    for record in records:
+        for j in range(len(mean)):
+            mean[j] += points[record, j]
+    mean /= len(records)
+    for record in records:
+        for j in range(len(mean)):
+            difference = points[record, j] - mean[j]
+            spread[j] += difference * difference
+    widest = 0
+    while spread[widest] < spread.max() * EQUAL_VARIANCE_SHARE:
+        widest += 1
     return widest

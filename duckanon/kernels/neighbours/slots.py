@@ -1,4 +1,4 @@
-"""Records in bins: scans for the nearest and the farthest record, and removal.
+"""Records in bins: scans for the nearest and the farthest record, and removal; heaps of the nearest records.
 
 A bin is a stretch of neighbouring slots whose first `left` slots hold records. A search tree uses its leaves
 as bins, t-closeness-first its strata; one single bin is a plain brute-force scan.
@@ -6,6 +6,9 @@ as bins, t-closeness-first its strata; one single bin is a plain brute-force sca
 Coordinates are stored by column, so that an instruction handles several records. Every distance is the sum of
 (x_j - q_j)^2 for j = 0, 1, ... in this order, for any bins. So equal points have bitwise equal distances, and
 all ties are decided by the lowest record number.
+
+A heap holds (distance, record) pairs in two arrays, the worst pair on top. A pair is worse than another if
+its distance is greater, or equal with a higher record number.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from duckanon.kernels.compiled import compiled
+from duckanon.kernels.compiled import compiled, inner
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -82,6 +85,19 @@ def farthest_in(slots: Slots, start: int, stop: int, query: NDArray[np.float64])
 
 
 @compiled
+def farthest_of(slots: Slots, bins: NDArray[np.bool_], query: NDArray[np.float64]) -> int:
+    """Return the record left in the marked bins that is farthest from the query, the lowest among equals."""
+    best_distance, best_record = -1.0, -1
+    for number in range(len(bins)):
+        if bins[number]:
+            start = slots.start[number]
+            distance, record = farthest_in(slots, start, start + slots.left[number], query)
+            if distance > best_distance or (distance == best_distance and record < best_record):
+                best_distance, best_record = distance, record
+    return best_record
+
+
+@compiled
 def nearest_in(slots: Slots, start: int, stop: int, query: NDArray[np.float64]) -> tuple[float, int]:
     """Return squared distance and number of the nearest record of the slots start..stop-1."""
     # The lowest of equally near records; inf and -1 if there are no slots.
@@ -111,3 +127,71 @@ def remove(slots: Slots, record: int) -> None:
     moved = slots.record[last]
     slots.record[hole] = moved
     slots.slot[moved] = hole
+
+
+NO_RECORD = 2**63 - 1
+"""Marks, with an infinite distance, a place of the heap that is still free."""
+
+
+@inner
+def offer(distances: NDArray[np.float64], records: NDArray[np.int64], distance: float, record: int) -> None:
+    """Replace the worst pair if the given pair is better; (inf, NO_RECORD) is a free place. O(log k)."""
+    if distance > distances[0] or (distance == distances[0] and record > records[0]):
+        return
+    _sink(distances, records, len(distances), distance, record)
+
+
+@inner
+def in_order(distances: NDArray[np.float64], records: NDArray[np.int64]) -> None:
+    """Sort the pairs of a heap in place, the best first. O(k log k)."""
+    for last in range(len(distances) - 1, 0, -1):
+        distance, record = distances[last], records[last]
+        distances[last], records[last] = distances[0], records[0]
+        _sink(distances, records, last, distance, record)
+
+
+@inner
+def _sink(
+    distances: NDArray[np.float64], records: NDArray[np.int64], size: int, distance: float, record: int
+) -> None:
+    """Replace the worst of the first `size` pairs by a pair, and restore the heap."""
+    hole, child = 0, 1
+    while child < size:
+        other = child + 1
+        if other < size and (
+            distances[other] > distances[child]
+            or (distances[other] == distances[child] and records[other] > records[child])
+        ):
+            child = other
+        if distances[child] < distance or (distances[child] == distance and records[child] < record):
+            break
+        distances[hole], records[hole] = distances[child], records[child]
+        hole, child = child, 2 * child + 1
+    distances[hole], records[hole] = distance, record
+
+
+@inner
+def ascend(numbers: NDArray[np.int64]) -> None:
+    """Sort numbers in place, ascending, O(k log k), by a heap sort: numba's own takes seconds to compile."""
+    size = len(numbers)
+    for root in range(size // 2 - 1, -1, -1):
+        _sift(numbers, root, size)
+    for last in range(size - 1, 0, -1):
+        greatest = numbers[0]
+        numbers[0] = numbers[last]
+        numbers[last] = greatest
+        _sift(numbers, 0, last)
+
+
+@inner
+def _sift(numbers: NDArray[np.int64], hole: int, size: int) -> None:
+    """Let the number at `hole` sink to its place in a heap of `size` numbers with the greatest on top."""
+    number, child = numbers[hole], 2 * hole + 1
+    while child < size:
+        if child + 1 < size and numbers[child + 1] > numbers[child]:
+            child += 1
+        if numbers[child] <= number:
+            break
+        numbers[hole] = numbers[child]
+        hole, child = child, 2 * child + 1
+    numbers[hole] = number

@@ -27,7 +27,11 @@ from duckanon.kernels.steered.buffer import (
     TUPLES_HELD,
     TUPLES_READ,
     Buffer,
+    Forming,
     Waiting,
+    enough,
+    form,
+    forming_of,
     held,
     hold,
     limit_of,
@@ -35,8 +39,7 @@ from duckanon.kernels.steered.buffer import (
     put_codes,
     remove,
 )
-from duckanon.kernels.steered.classes import Forming, enough, form, forming_of
-from duckanon.kernels.steered.seen import AttributeLimit, Seen, read, recoded, renumbered
+from duckanon.kernels.steered.closeness import AttributeLimit, Seen, read, recoded, renumbered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

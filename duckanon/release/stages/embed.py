@@ -25,7 +25,7 @@ from duckanon import progress
 from duckanon.database import arrow, engine, templates
 from duckanon.hierarchies.tree import make_climb
 from duckanon.kernels.splitmix import STEP, mixed
-from duckanon.literature.parts import ColumnTree, level_widths
+from duckanon.literature.mondrian import ColumnTree, level_widths
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -9,8 +9,7 @@ import numpy as np
 
 from duckanon import progress
 from duckanon.errors import InfeasibleError
-from duckanon.kernels.dominance import ROUNDING, contributions, reached
-from duckanon.kernels.merging.dominated import merge_dominated
+from duckanon.kernels.dominance import ROUNDING, contributions, merge_dominated, reached
 from duckanon.release.stages.classes import changed, joined
 from duckanon.release.stages.repair import summed_again
 from duckanon.release.stages.stage import column_of

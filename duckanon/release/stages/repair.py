@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from duckanon import progress
-from duckanon.kernels.merging.merge import class_members, merge_classes, violations_of
+from duckanon.kernels.merge import class_members, merge_classes, violations_of
 from duckanon.kernels.neighbours.centroids import nearest
 from duckanon.kernels.neighbours.kd import kd_order
 from duckanon.kernels.points import distance_points
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from duckanon.kernels.closeness.threshold import Threshold
-    from duckanon.kernels.merging.merge import Partner
+    from duckanon.kernels.merge import Partner
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.embed import Coordinates, Embedded
     from duckanon.release.stages.limit import Limits
@@ -267,4 +267,4 @@ def _united(
     class_of = np.searchsorted(numbers, labels[records])
     offsets, members = class_members(class_of, np.ascontiguousarray(codes[:, records]))
     sums, sizes = classes.sums[numbers], classes.sizes[numbers]
-    return merge_classes(sums / sizes[:, None], sizes, members, offsets, thresholds, partner=partner)
+    return merge_classes(sums / sizes[:, None], members, offsets, thresholds, partner=partner)

@@ -140,7 +140,7 @@ def _csv(file: Path, evidence: FolderEvidence) -> str:
         if not _TYPE.fullmatch(kind):
             raise ReleaseError(f"the type of {name!r} is recorded as {kind!r}")
     with open_plain(file) as stream:
-        lines = (line.decode("utf-8") for line in stream)
+        lines = (line.decode("utf-8", "replace") for line in stream)
         header = next(csv.reader(lines), [])
     if header not in ([name for name, _ in kinds], header_of(kinds)):
         raise ReleaseError(f"the columns recorded are {', '.join(name for name, _ in kinds)}, found {header}")

@@ -22,7 +22,7 @@ ANONYMIZE = "anonymize patients.csv out.csv --identifiers id --insensitive '*' "
 """Beginning of the lines of `RELEASES`."""
 
 RELEASES = {
-    "--qi age,zip": ("-k is missing: give -k, or a --policy file"),
+    "--qi age,zip": ("-k is missing: give it, as in -k 5, or a --policy file"),
     "--qi age,zip -k 1": ("-k 1: use an integer of at least 2, a class of one record hides nobody"),
     "--qi age,zip -k x": ("-k takes a whole number, as in -k 5"),
     "--qi age,zip -k 61": ("-k 61 is more than the 60 records of the source: use k <= 60"),
@@ -105,7 +105,9 @@ RELEASES = {
 }
 
 COMMANDS = {
-    "anonymize patients.csv out.csv -k 3": ("--qi is missing: give --qi, or a --policy file"),
+    "anonymize patients.csv out.csv -k 3": (
+        "--qi is missing: give it, as in --qi age,zip, or a --policy file"
+    ),
     "anonymize patients.csv out.csv --qi age,zip -k 3": (
         "no role for 'id', 'charge', 'diagnosis': give each a role, or add --insensitive '*' to release the rest as is"
     ),
@@ -116,7 +118,7 @@ COMMANDS = {
         "cannot export to 'out.xls': the file must end in .duckdb, .parquet or .csv"
     ),
     "anonymize patients.csv patients.csv --policy p.toml": (
-        "'patients.csv' exists and EXPORT never overwrites: remove it or choose another name"
+        "'patients.csv' is read by this command: give another file"
     ),
     "anonymize patients.csv out.csv --policy bad.toml": (
         "quasi_identifiers names column 'zip' twice: leave one out"
@@ -137,9 +139,7 @@ COMMANDS = {
     "anonymize nowhere.csv out.csv --policy p.toml": ("'nowhere.csv' does not exist"),
     "anonymize hospital.duckdb out.csv --policy p.toml": ("'hospital.duckdb': give hospital.duckdb:table"),
     "anonymize empty.csv out.csv --policy p.toml": ("'empty.csv' is empty"),
-    "audit patients.csv -k 3": (
-        "--qi is missing: name the quasi-identifiers, as in --qi age,zip, or give a --policy file"
-    ),
+    "audit patients.csv -k 3": ("--qi is missing: give it, as in --qi age,zip, or a --policy file"),
     "audit patients.csv --qi age -k 0": (
         "-k 0: use an integer of at least 2, a class of one record hides nobody"
     ),
@@ -176,14 +176,14 @@ COMMANDS = {
     "compare-releases patients.csv patients.csv --qi age": (
         "-k is missing: give -k, below which a number of records is too few; the files do not"
     ),
-    "linkage patients.csv patients.csv": ("--qi is missing: name the quasi-identifiers, as in --qi age,zip"),
+    "linkage patients.csv patients.csv": ("--qi is missing: give it, as in --qi age,zip"),
     "linkage patients.csv patients.csv --qi age --interval rnge": (
         "unknown interval 'rnge': use range, rank or sd"
     ),
     "suggest patients.csv --sql --format json": (
         "--sql is the statement alone, --format json is something else: give one of both"
     ),
-    "stream patients.csv out.csv": ("--qi is missing: name the quasi-identifiers, as in --qi age,zip"),
+    "stream patients.csv out.csv": ("--qi is missing: give it, as in --qi age,zip"),
     "stream patients.csv out.csv --qi age --delay 5 -k 10": (
         "--delay 5: use a whole number of at least 9 (k - 1, for classes of -k 10)"
     ),
@@ -218,7 +218,7 @@ COMMANDS = {
     "sql hospital.duckdb": (
         "'hospital.duckdb' is a database, not a statement: duckanon sql \"...\" --database hospital.duckdb"
     ),
-    "spark audit x": ("--qi is missing: give --qi, or a --policy file"),
+    "spark audit x": ("--qi is missing: give it, as in --qi age,zip, or a --policy file"),
     "anonimize": ("No such command 'anonimize'. Did you mean 'anonymize'?"),
 }
 

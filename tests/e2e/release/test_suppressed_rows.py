@@ -99,7 +99,7 @@ def test_a_table_of_which_all_is_suppressed_does_not_pass(tmp_path: Path) -> Non
     write(tmp_path / "t.csv", "zip,age\n*,*\n*,*\n")
     code, out, err = run(tmp_path, "audit", "t.csv", "--qi", "zip,age", "-k", "2", "--suppressed", "*")
     assert (code, out) == (2, "")
-    assert "every record is suppressed" in err
+    assert "every record is --suppressed" in err
 
 
 def test_one_column_with_missing_values_is_no_sign_of_another_tool(tmp_path: Path) -> None:

@@ -100,6 +100,7 @@ FORGED = {
     "a key": (another_key, "o.parquet", "its footer has 'who', 3 bytes, which EXPORT does not write"),
     "a line": (lambda folder: (folder / "o.csv").write_bytes((folder / "o.csv").read_bytes() + b"1,2,3,4\n"), "o.csv", "fingerprint recorded"),
     "a header": (lambda folder: (folder / "o.csv").write_text((folder / "o.csv").read_text().replace("age", "egg", 1)), "o.csv", "found ['egg'"),
+    "bytes": (lambda folder: (folder / "o.csv").write_bytes(b"\xff\xfe\n\x00"), "o.csv", "the release cannot be audited"),
     "a type": (lambda folder: told(folder, settings({"type of age": "VARCHAR) FROM x --"})), "o.csv", "the type of 'age' is recorded as"),
     "less asked": (
         lambda folder: told(folder, lambda document: document.update(policy=str(document["policy"]).replace("k = 3", "k = 2"))),

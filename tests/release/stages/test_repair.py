@@ -12,7 +12,7 @@ import pytest
 
 from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.closeness.threshold import Threshold
-from duckanon.kernels.merging.merge import violations_of
+from duckanon.kernels.merge import violations_of
 from duckanon.policy.policy import Policy
 from duckanon.release.stages import repair as stage
 from duckanon.release.stages.classes import sums_of

@@ -14,7 +14,7 @@ import numpy as np
 
 from duckanon.kernels.compose import compose, first_partition, merged
 from duckanon.kernels.loss import deviations, information_loss
-from duckanon.kernels.merging.merge import violations_of
+from duckanon.kernels.merge import violations_of
 from duckanon.kernels.recipes import MDAV_MAX_RECORDS, Recipe, recipes
 from duckanon.release.stages.bucket import FIRST_CLASS_MAX_RECORDS, stratum_size
 from duckanon.release.stages.limit import evened, not_found, thresholds_without

@@ -16,7 +16,7 @@ import numpy as np
 from duckanon import progress
 from duckanon.database import interrupts
 from duckanon.database.spool import Spool, spool_folder
-from duckanon.kernels.merging.merge import violations_of
+from duckanon.kernels.merge import violations_of
 from duckanon.kernels.recipes import MDAV_MAX_RECORDS
 from duckanon.literature.mondrian_suppressed import Suppression
 from duckanon.release.stages.bucket import CUTTING_METHODS, stream, subset

@@ -12,7 +12,7 @@ from duckanon.errors import PolicyError
 from duckanon.kernels.closeness.threshold import least_records
 from duckanon.kernels.compose import compose
 from duckanon.kernels.loss import information_loss
-from duckanon.kernels.merging.merge import violations_of
+from duckanon.kernels.merge import violations_of
 from duckanon.kernels.recipes import (
     BLOCKS_MAX_LOSS_FACTOR,
     MDAV_MAX_RECORDS,
@@ -21,8 +21,7 @@ from duckanon.kernels.recipes import (
     choice,
     recipes,
 )
-from duckanon.literature.registry import PUBLISHED, run_named
-from duckanon.literature.task import Task
+from duckanon.literature.registry import PUBLISHED, Task, run_named
 from duckanon.release.stages.bucket import FIRST_CLASS_MAX_RECORDS, stratum_size, stream, tile_size
 from duckanon.release.stages.embed import coordinates, dimensions
 from duckanon.release.stages.partition.leave_out import leaves_out
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.kernels.exchange.refine import Effort, Stop
-    from duckanon.kernels.merging.merge import Partner
+    from duckanon.kernels.merge import Partner
     from duckanon.literature.mondrian_suppressed import Suppression
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.bucket import Records, Tiles

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from duckanon.kernels.combine import combine
-from duckanon.kernels.compose import EFFORTS, compose
+from duckanon.kernels.compose import EFFORTS, combine, compose
 from duckanon.kernels.exchange.refine import refine
 from duckanon.kernels.loss import sse
-from duckanon.kernels.merging.merge import violations_of
+from duckanon.kernels.merge import violations_of
 from duckanon.kernels.points import distance_points, enlarged
 from duckanon.release.stages.bucket import Records, subset
 from duckanon.release.stages.classes import spread_of, sums_of

@@ -29,10 +29,9 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from duckanon.kernels.closeness.emd import emd_per_class
-from duckanon.kernels.closeness.histograms import checked_offsets, class_histograms
+from duckanon.kernels.closeness.reference import checked_offsets, class_histograms
 from duckanon.kernels.closeness.threshold import Rules, least_records, rules_of, violations_per_class
-from duckanon.kernels.merging.partner import merge_all, merge_round
-from duckanon.kernels.merging.state import MergeState, copied, merge_state_of
+from duckanon.kernels.merge_state import MergeState, copied, merge_all, merge_round, merge_state_of
 from duckanon.kernels.neighbours.centroids import nearest, principal
 from duckanon.kernels.points import distance_points
 
@@ -67,7 +66,6 @@ MERGED_SHARE = 0.25
 
 def merge_classes(
     centroids: ArrayLike,
-    sizes: ArrayLike,
     members: NDArray[np.int64] | Sequence[ArrayLike],
     offsets: ArrayLike,
     thresholds: Sequence[Threshold],
@@ -75,12 +73,12 @@ def merge_classes(
     partner: Partner = "efficient",
 ) -> NDArray[np.int64]:
     """Return the new class (m,) of each old class, merged until all satisfy the thresholds or one is left."""
-    # `centroids` (m, d) and `sizes` (m,) are those of the classes, `members` (S, n) the value codes, where
-    # class c holds the records offsets[c]:offsets[c + 1]; `thresholds` has one entry for each of S
-    # attributes. New classes are numbered in the order of their lowest old class. ValueError if the shapes or
-    # codes do not fit, a class is empty, or the partner is unknown.
+    # `centroids` (m, d) are those of the classes, `members` (S, n) the value codes, where class c holds the
+    # records offsets[c]:offsets[c + 1]; `thresholds` has one entry for each of S attributes. New classes are
+    # numbered in the order of their lowest old class. ValueError if the shapes or codes do not fit, a class
+    # is empty, or the partner is unknown.
     points = distance_points(centroids)
-    bounds = _checked(points, sizes, members, offsets, thresholds)
+    bounds = _checked(points, members, offsets, thresholds)
     if partner not in get_args(Partner):
         raise ValueError(f"unknown partner '{partner}': use 'nearest' or 'efficient'")
     if not thresholds:
@@ -136,7 +134,6 @@ def violations_of(
 
 def _checked(
     points: NDArray[np.float64],
-    sizes: ArrayLike,
     members: NDArray[np.int64] | Sequence[ArrayLike],
     offsets: ArrayLike,
     thresholds: Sequence[Threshold],
@@ -144,9 +141,9 @@ def _checked(
     """Return the offsets if everything fits together."""
     if len(members) != len(thresholds):
         raise ValueError(f"there are {len(thresholds)} thresholds for {len(members)} attributes")
-    bounds = checked_offsets(offsets, int(np.sum(sizes)))
-    if not np.array_equal(np.diff(bounds), sizes) or len(points) != len(bounds) - 1:
-        raise ValueError("centroids, sizes and offsets do not speak of the same classes")
+    bounds = checked_offsets(offsets, int(np.asarray(offsets)[-1]))
+    if len(points) != len(bounds) - 1:
+        raise ValueError("centroids and offsets do not speak of the same classes")
     for column in members:
         if np.shape(column) != (bounds[-1],):
             raise ValueError(
