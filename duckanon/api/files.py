@@ -11,7 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from duckanon.database import drafts, engine, own_copy, sources, templates
-from duckanon.database.csv_files import AS_FOUND, Csv, Reading, read_csv
+from duckanon.database.csv_files import Csv, read_csv
+from duckanon.database.csv_form import AS_FOUND, Reading
 from duckanon.database.paths import DATABASES, check_readable, check_unpacked, local, split
 from duckanon.database.relations import Target, columns_of, databases, relation_of
 from duckanon.errors import PolicyError, SourceError
