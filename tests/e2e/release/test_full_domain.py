@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, assume, event, example, given, settings
 from hypothesis import strategies as st
 
 import duckanon
+from duckanon.audits.html.frontier import frontier_page
 from duckanon.errors import InfeasibleError, PolicyError
-from duckanon.release.frontier import frontier
+from duckanon.release.frontier import frontier, picture
 from duckanon.release.source import Source
 from tests import lattice
 from tests.e2e.scenes import command
@@ -469,6 +470,24 @@ def test_levels_are_taken_as_they_are(clinic: duckanon.Connection) -> None:
     shown(clinic, ", levels = {zip: 1}, suppression_limit = 0.428572")
     clinic.execute("REFRESH ANONYMIZED VIEW v")
     assert clinic.duckdb.execute("SELECT zip, age FROM v ORDER BY ALL").fetchall() == pairs
+
+
+def test_a_page_shows_levels_to_choose_from(clinic: duckanon.Connection) -> None:
+    """By hand: the root keeps all records; with level 1 three of seven go, and the pairs have ill 1, 2 and 1, 3."""
+    asked = f"{OPTIONS}, t = 0.5, suppression_limit = 0.43"
+    shown = clinic.sql(f"EXPLAIN CREATE ANONYMIZED VIEW v AS FROM patients WITH ({asked}) FRONTIER")
+    rows = shown.to_arrow_table()
+    found = {
+        row["levels"]: (row["suppressed"], row["classes"], row["risk"], row["minimal"], row["chosen"])
+        for row in rows.to_pylist()
+    }
+    assert found == {"{zip: 1}": (3 / 7, 2, 0.5, True, False), "{zip: 3}": (0, 2, 0.5, False, True)}
+    page = frontier_page(rows)
+    assert page.count("<svg ") == 2
+    assert re.findall(r'<th scope="row">(.*?)</th>', page) == ["{zip: 3}", "{zip: 1}"]
+    assert "<script" not in page
+    assert frontier_page(rows) == page
+    assert "suppressed, per cent of the records" in picture(rows)
 
 
 def test_weights_change_the_best_levels(con: duckanon.Connection) -> None:
