@@ -11,7 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from duckanon.database import drafts, engine, own_copy, sources, templates
-from duckanon.database.csv_files import AS_FOUND, Csv, Reading, read_csv
+from duckanon.database.csv_files import Csv, read_csv
+from duckanon.database.csv_form import AS_FOUND, Reading
 from duckanon.database.paths import DATABASES, check_readable, check_unpacked, local, split
 from duckanon.database.relations import Target, columns_of, databases, relation_of
 from duckanon.errors import PolicyError, SourceError
@@ -392,8 +393,26 @@ def _json(con: duckdb.DuckDBPyConnection, found: sources.Files, reading: Reading
             f"{key!r}; a record of every file must have all keys, null without a value"
         )
     columns = _keys(con, found.paths, found, reading) if len(keys) > 1 else keys[0]
+    _check_digits(con, found, reading, [name for name, kind in columns.items() if kind == "DOUBLE"])
     relations = [_of_json([path], reading, columns) for path in found.paths]
     return foreign.own_parts(con, found, relations, list(columns))
+
+
+def _check_digits(
+    con: duckdb.DuckDBPyConnection, found: sources.Files, reading: Reading, columns: list[str]
+) -> None:
+    """Raise if a whole number in a column that would be DOUBLE has more digits than a DOUBLE keeps."""
+    if not columns:
+        return
+    raw = _of_json(found.paths, reading, dict.fromkeys(columns, "JSON"))
+    query = templates.render("files/stored.sql.j2:json_lost", relation=raw, columns=columns)
+    (lost,) = engine.rows(con, query, found.stage, error=SourceError)
+    name = next((name for name, one in zip(columns, lost, strict=True) if one), None)
+    if name is not None:
+        raise SourceError(
+            f"{found.stage}: column {name!r} has a whole number of more digits than DOUBLE keeps: "
+            "write these numbers as texts"
+        )
 
 
 def _keys(

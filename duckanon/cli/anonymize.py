@@ -18,7 +18,8 @@ from duckanon.cli.flags import policy_of_flags
 from duckanon.cli.options import FILES, OF_POLICY, SOURCES, Option, command
 from duckanon.cli.output import PASSED
 from duckanon.database import paths, sources, templates
-from duckanon.database.csv_files import Csv, Reading, written
+from duckanon.database.csv_files import Csv, written
+from duckanon.database.csv_form import Reading
 from duckanon.database.interrupts import interruptible
 from duckanon.database.relations import Target, relation_of
 from duckanon.errors import PolicyError, ReleaseError

@@ -18,7 +18,7 @@ from duckanon.cli.flags import read_flags, read_text, require
 from duckanon.cli.options import DOCUMENT, OF_AUDIT, SHARED, Option, Table, command
 from duckanon.cli.output import PASSED, VIOLATION, complain, line, note
 from duckanon.database import engine, templates
-from duckanon.database.csv_files import Reading
+from duckanon.database.csv_form import Reading
 from duckanon.database.paths import check_local
 from duckanon.database.relations import current
 from duckanon.errors import DuckanonError, PolicyError, SourceError

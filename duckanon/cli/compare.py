@@ -10,7 +10,7 @@ from duckanon.cli.documents import check_output, deliver
 from duckanon.cli.flags import given_names, policy_of_flags, read_flags, read_names, read_text
 from duckanon.cli.options import DOCUMENT, OF_POLICY, Option, Table, command
 from duckanon.cli.output import PASSED
-from duckanon.database.csv_files import Reading
+from duckanon.database.csv_form import Reading
 from duckanon.errors import SourceError
 from duckanon.evaluation.columns import has_column
 from duckanon.evaluation.definetti import Definetti, definetti_attack

@@ -14,7 +14,7 @@ from duckanon.cli.documents import check_output, deliver
 from duckanon.cli.flags import read_flags
 from duckanon.cli.options import DOCUMENT, OF_POLICY, Option, Table, command
 from duckanon.cli.output import PASSED, VIOLATION
-from duckanon.database.csv_files import Reading
+from duckanon.database.csv_form import Reading
 from duckanon.errors import PolicyError
 from duckanon.policy.checks import checked
 from duckanon.policy.names import fold

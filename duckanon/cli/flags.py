@@ -12,7 +12,7 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from duckanon.database.csv_files import Reading
+from duckanon.database.csv_form import Reading
 from duckanon.database.engine import first_line
 from duckanon.database.paths import check_local, open_plain
 from duckanon.errors import DuckanonError, PolicyError, StatementError

@@ -16,7 +16,8 @@ from duckanon.cli.flags import flag, given_names, read_flags
 from duckanon.cli.options import OF_POLICY, SHARED, SOURCES, Option, command
 from duckanon.cli.output import ERROR, PASSED, VIOLATION, complain, note
 from duckanon.database import engine, sources, templates
-from duckanon.database.csv_files import AS_FOUND, Csv, Reading
+from duckanon.database.csv_files import Csv
+from duckanon.database.csv_form import AS_FOUND, Reading
 from duckanon.database.interrupts import interruptible, terminable
 from duckanon.database.paths import check_local, check_unpacked, open_plain, split
 from duckanon.errors import DuckanonError, PolicyError, ReleaseError

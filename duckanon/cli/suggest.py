@@ -10,7 +10,8 @@ from duckanon.cli.documents import check_output, deliver
 from duckanon.cli.options import DOCUMENT, SHARED, Option, Table, command
 from duckanon.cli.output import PASSED, note
 from duckanon.database import paths, templates
-from duckanon.database.csv_files import Csv, Reading
+from duckanon.database.csv_files import Csv
+from duckanon.database.csv_form import Reading
 from duckanon.errors import DuckanonError, SourceError
 from duckanon.statements.grammar import Create
 from duckanon.statements.options import options_to_policy

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from duckanon.database import csv_dates, engine, templates
+from duckanon.database.csv_form import AS_FOUND, NUMBERS, SNIFFED_ROWS, Form, Reading, stated
 from duckanon.database.paths import check_encoding
 from duckanon.database.relations import named, subquery
 from duckanon.errors import SourceError, tell
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     import duckdb
 
-_NUMBERS = ("BIGINT", "HUGEINT", "DOUBLE")
 _TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
 _WIDER_TYPES = {"BIGINT": "DOUBLE", "HUGEINT": "DOUBLE", "DATE": "TIMESTAMP", "TIME": "VARCHAR"}
 """Wider type for the type of the first rows of a column, if that type could cut values of later rows."""
@@ -37,87 +37,11 @@ _DECIMAL_DIGITS = 38
 _MARKS = ("NA", "N/A", "n/a", "#N/A", "NULL", "null", "None", "NaN", "nan", "NaT", "<NA>", ".", "-", "?")
 """What R, pandas, SAS, spreadsheets and people write where a value is missing."""
 
-_SNIFFED_ROWS = 20_480
-"""Rows from which DuckDB learns the types of columns; marks of missing values are sought in them."""
-
-_BYTES_PER_READ = 1 << 20
-"""Bytes of a file that are read at a time."""
-
 _COUNTS_PER_STATEMENT = 16
 """Columns whose different values one statement counts."""
 
 _COLUMNS_PER_STATEMENT = 100
 """Columns whose texts one statement looks at: planning time grows with the square of their number."""
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What a user states about the CSV files of a command; None is found by DuckDB."""
-
-    date_format: str | None = None
-    nulls: tuple[str, ...] = ()
-    delimiter: str | None = None
-    quote: str | None = None
-    escape: str | None = None
-    skip: int | None = None  # lines before the header
-    decimal: str | None = None  # sign before the fraction of a number
-
-
-AS_FOUND = Reading()
-"""The user says nothing."""
-
-
-@dataclass(frozen=True)
-class Form:
-    """The dialect of a CSV file, and the types of its columns."""
-
-    path: Path
-    delimiter: str
-    quote: str
-    escape: str
-    comment: str
-    skip: int
-    date_format: str | None
-    timestamp_format: str | None
-    columns: tuple[tuple[str, str], ...]
-    nulls: tuple[str, ...] = ()
-    ordered: bool = False  # whether the user states the order of day, month and year
-    called: str = ""  # name of the source, if the file is a copy
-    decimal: str | None = None  # sign before the fraction of a number, if the user states it
-    commas: tuple[str, ...] = ()  # columns whose texts get a point for that sign
-
-    @property
-    def stage(self) -> str:
-        """The file, for errors."""
-        return _stage(self.path, self.called)
-
-    @property
-    def has_preface(self) -> bool:
-        """Whether lines before the header or comments are left out."""
-        return bool(self.skip or self.comment)
-
-    @property
-    def as_written(self) -> Form:
-        """The form in which no text changes."""
-        return replace(self, commas=())
-
-    @property
-    def replaced(self) -> list[str]:
-        """Text columns that get a point for the sign before the fraction."""
-        return [name for name, kind in self.columns if kind == "VARCHAR" and name in self.commas]
-
-    def typed(self, types: Mapping[str, str]) -> Form:
-        """Return the form with the given types by column; a column without a type is text."""
-        return replace(self, columns=tuple((name, types.get(name, "VARCHAR")) for name, _ in self.columns))
-
-    def format_of(self, kind: str) -> str | None:
-        """Format of a type of dates or timestamps; None if a cast reads them."""
-        return {"DATE": self.date_format, "TIME": None}.get(kind, self.timestamp_format)
-
-    def relation(self, *, header: bool = True, given: str | None = None) -> str:
-        """Return the SQL text after FROM; `given` is a name for DuckDB instead of the path."""
-        form = self if header else self.as_written
-        return templates.render("files/csv_form.sql.j2:csv", form=form, header=header, given=given).strip()
 
 
 @dataclass(frozen=True)
@@ -169,7 +93,7 @@ def read_csv(
     """
     check_encoding(path)
     kept = {fold(name) for name in apart}
-    form = _stated(con, path, reading, typed, called=called or "")
+    form = stated(con, path, reading, typed, called=called or "")
     needed = {fold(name) for name, _ in form.columns} if typed is None else {fold(name) for name in typed}
     unnamed = _check_header(con, form)
     _warn_of_one_column(con, form)
@@ -244,111 +168,6 @@ def written(con: duckdb.DuckDBPyConnection, csv: Csv, columns: Iterable[str]) ->
     return made
 
 
-def _stated(
-    con: duckdb.DuckDBPyConnection,
-    path: Path,
-    reading: Reading,
-    needed: Iterable[str] | None,
-    *,
-    called: str,
-) -> Form:
-    """Find the dialect of a file. The stated format of dates is used unless dates begin with the year."""
-    found = _sniffed(con, path, replace(reading, date_format=None), called=called)
-    dates = {name for name, kind in found.columns if kind == "DATE"}
-    stated = reading.date_format
-    if stated is None or (dates and csv_dates.year_first(found.date_format)):
-        return found
-    form = _sniffed(con, path, reading, called=called)
-    types = dict(form.columns)
-    for name in (name for name in types if name in dates and types[name] != "DATE"):
-        if needed is None or fold(name) in {fold(each) for each in needed}:
-            raise SourceError(
-                f"{form.stage}: the dates in column {name!r} are not written as dateformat {stated!r}, "
-                f"but as {found.date_format!r}"
-            )
-    return replace(form, timestamp_format=csv_dates.with_order(form.timestamp_format, stated), ordered=True)
-
-
-def _sniffed(con: duckdb.DuckDBPyConnection, path: Path, reading: Reading, *, called: str = "") -> Form:
-    """Find the dialect of a file, without taking records for comments."""
-    form = _sniff(con, path, reading, called, plain=False)
-    if not form.comment:
-        return form
-    plain = _sniff(con, path, reading, called, plain=True)
-    if [name for name, _ in plain.columns] == [name for name, _ in form.columns]:
-        return plain
-    start, delimiter = form.comment.encode(), form.delimiter.encode()
-    with path.open("rb") as lines:
-        if any(line.startswith(start) and line.count(delimiter) + 1 >= len(form.columns) for line in lines):
-            raise SourceError(
-                f"{form.stage}: a line that begins with {form.comment!r} could be a comment or a record: "
-                "remove the comments"
-            )
-    return form
-
-
-def _sniff(con: duckdb.DuckDBPyConnection, path: Path, reading: Reading, called: str, *, plain: bool) -> Form:
-    """Find the dialect of a file; single quotes delimit values only if no other dialect reads the file.
-
-    pandas, R and spreadsheets take a single quote for a part of the value.
-    """
-    form = _dialect(con, path, reading, called, plain=plain)
-    if form.quote != "'" or reading.quote is not None:
-        return form
-    try:
-        usual = _dialect(con, path, replace(reading, quote='"'), called, plain=plain)
-        if len(usual.columns) != len(form.columns):
-            return form
-        query = templates.render("relation.sql.j2:count", relation=usual.typed({}).relation())
-        engine.rows(con, query, form.stage, error=SourceError)
-    except SourceError:
-        return form
-    tell(f"{form.stage}: single quotes around a text are read as a part of it: write double quotes, or none")
-    return usual
-
-
-def _dialect(
-    con: duckdb.DuckDBPyConnection, path: Path, reading: Reading, called: str, *, plain: bool
-) -> Form:
-    # Trying each quote with each escape takes most of the time: 2 of 2.3 seconds for 10,000 columns.
-    query = templates.render(
-        "files/csv_form.sql.j2:sniff",
-        path=path,
-        plain=plain,
-        unquoted=reading.quote is None and not _has_quotes(path),
-        reading=reading,
-    )
-    (dialect,) = engine.rows(con, query, _stage(path, called), error=SourceError)
-    delimiter, quote, escape, comment = ("" if sign == "(empty)" else sign for sign in dialect[:4])
-    # BIGNUM becomes text: no number type of a release holds so many digits.
-    kinds = ((column["name"], column["type"]) for column in dialect[7])
-    columns = tuple((name, "VARCHAR" if kind == "BIGNUM" else kind) for name, kind in kinds)
-    # A cast reads dates that begin with the year (2020-1-2, 2020/01/02). A format would apply to all columns.
-    date_format, timestamp_format = (None if csv_dates.year_first(one) else one for one in dialect[5:7])
-    return Form(
-        path, delimiter, quote, escape or quote, comment, dialect[4], date_format, timestamp_format, columns,
-        reading.nulls, called=called, decimal=reading.decimal,
-        commas=tuple(name for name, kind in columns if reading.decimal and kind in _NUMBERS),
-    )  # fmt: skip
-
-
-def _stage(path: Path, called: str) -> str:
-    """The file for errors, by the name that the user gave it."""
-    return f"file {called or str(path)!r}"
-
-
-def _has_quotes(path: Path) -> bool:
-    """Whether the rows from which DuckDB learns the dialect contain a quote that DuckDB knows."""
-    lines = 0
-    with path.open("rb") as file:
-        # DuckDB skips some lines, so twice as many lines as rows are read.
-        while lines <= 2 * _SNIFFED_ROWS and (part := file.read(_BYTES_PER_READ)):
-            if b'"' in part or b"'" in part:
-                return True
-            lines += part.count(b"\n")
-    return False
-
-
 def _check_header(con: duckdb.DuckDBPyConnection, form: Form) -> tuple[str, ...]:
     """Return columns without a name, with a DuckanonWarning; raise if two columns have the same name."""
     query = templates.render("relation.sql.j2:rows", relation=form.typed({}).relation(header=False), limit=1)
@@ -386,7 +205,7 @@ def _warn_of_one_column(con: duckdb.DuckDBPyConnection, form: Form) -> None:
 def _warn_of_marks(con: duckdb.DuckDBPyConnection, form: Form, needed: Collection[str]) -> None:
     """Warn of columns that are text only because DuckDB does not know their mark of missing values."""
     columns = [name for name, kind in form.columns if kind == "VARCHAR" and fold(name) in needed]
-    values = {"relation": form.typed({}).relation(), "marks": _MARKS, "limit": _SNIFFED_ROWS}
+    values = {"relation": form.typed({}).relation(), "marks": _MARKS, "limit": SNIFFED_ROWS}
     found: dict[str, Any] = dict.fromkeys(columns, True)
     for all_texts in (False, True):
         columns = [name for name, marks in found.items() if marks]
@@ -448,7 +267,7 @@ def _facts(
     facts: dict[str, dict[str, Any]] = {}
     for relation, part in _parts(con, form.typed({}), columns, _COLUMNS_PER_STATEMENT):
         query = templates.render(
-            "files/csv_columns.sql.j2:texts", relation=relation, columns=part, numbers=_NUMBERS
+            "files/csv_columns.sql.j2:texts", relation=relation, columns=part, numbers=NUMBERS
         )
         (row,) = engine.rows(con, query, form.stage, error=SourceError)
         facts |= {name: _with_decimal(found) for (name, _), found in zip(part, row, strict=True)}

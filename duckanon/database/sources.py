@@ -309,7 +309,8 @@ def _part(column: str, value: str) -> tuple[str, str | None]:
 
 def _joined(files: Files, room: Callable[[], Path]) -> Files:
     """One CSV file with the records of several that have the same header."""
-    if files.parts:
+    # Columns with one value alone, as of a folder above all files, say nothing.
+    if len(set(files.parts)) > 1:
         raise SourceError(
             f"{files.name!r}: columns in names of folders, {', '.join(files.of_folders)}, are read for "
             "Parquet and JSON: read CSV in SQL by read_csv(..., hive_partitioning = true)"

@@ -117,8 +117,8 @@ def stored(con: duckdb.DuckDBPyConnection, target: Target, stage: str) -> Target
     )
 
 
-def own_rows(con: duckdb.DuckDBPyConnection, relation: str, stage: str, *, of: Path | Target | None) -> str:
-    """Our table, as SQL text, with copied rows of a Parquet file or of a stored table.
+def own_rows(con: duckdb.DuckDBPyConnection, relation: str, stage: str, *, of: Target | None) -> str:
+    """Our table, as SQL text, with copied rows of a stored table.
 
     A SourceError if the file states falsehoods about its rows. `of` is None for a view, which states nothing.
     """

@@ -10,7 +10,7 @@ import pytest
 
 import duckanon
 from duckanon.api import files
-from duckanon.database import csv_files
+from duckanon.database import csv_files, csv_form
 from duckanon.testing import assert_private
 from tests.e2e.file_scene import k_of, run, write
 from tests.examples import slowly
@@ -207,9 +207,9 @@ def test_a_file_without_quotes_is_read_as_where_all_quotes_are_tried(
     file = write(tmp_path / "p.csv", UNQUOTED[name])
     found = []
     for quotes in (False, True):
-        monkeypatch.setattr(csv_files, "_has_quotes", lambda _, quotes=quotes: quotes)
+        monkeypatch.setattr(csv_form, "_has_quotes", lambda _, quotes=quotes: quotes)
         with duckdb.connect() as con:
-            found.append(csv_files._sniffed(con, file, csv_files.AS_FOUND))
+            found.append(csv_form.sniffed(con, file, csv_form.AS_FOUND))
     assert found[0] == found[1]
 
 
@@ -222,5 +222,5 @@ def test_columns_that_come_back_as_they_stand_are_found_among_many(
     file = write(tmp_path / "p.csv", "\n".join([header, *rows, "3,9,6,3.5,1.25,,2020-01-04,no,True,"]) + "\n")
     monkeypatch.setattr(csv_files, "_COLUMNS_PER_STATEMENT", 2)
     with duckdb.connect() as con:
-        _, exact = csv_files._exact(con, csv_files._sniffed(con, file, csv_files.AS_FOUND))
+        _, exact = csv_files._exact(con, csv_form.sniffed(con, file, csv_form.AS_FOUND))
     assert exact - {"none"} == {"whole", "other", "half", "day"}

@@ -229,6 +229,16 @@ def _folders_differ(folder: Path) -> None:
         write(folder / "in" / place / "1.jsonl", '{"age": 1}\n')
 
 
+def _hive_csv(folder: Path) -> None:
+    for year in (2025, 2026):
+        write(folder / "in" / f"year={year}" / "1.csv", TEXT)
+
+
+def _digits(folder: Path) -> None:
+    """2^53 + 1, beside a number with a point, has no DOUBLE."""
+    write(folder / "in" / "1.jsonl", '{"age": 9007199254740993}\n{"age": 1.5}\n')
+
+
 def _both(folder: Path) -> None:
     write(folder / "in" / "age=2" / "1.jsonl", '{"age": 1}\n')
 
@@ -243,6 +253,8 @@ def _both(folder: Path) -> None:
         (_nothing, ("'in'", "without a file")),
         (_preface, ("lines before the header",)),
         (_cut, ("'in' cannot be read",)),
+        (_hive_csv, ("year", "read_csv(..., hive_partitioning = true)")),
+        (_digits, ("column 'age'", "more digits")),
         (_folders_differ, ("different columns",)),
         (_both, ("column 'age' is in a file and in the name of its folder",)),
     ],
