@@ -14,8 +14,10 @@ if TYPE_CHECKING:
         anonymize_table,
         audit,
         register,
+        report,
         unregister,
     )
+    from duckanon.audits.html.report import Page
     from duckanon.audits.report import Measure, Report, Violation
     from duckanon.errors import (
         AuditFailure,
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from duckanon.release.views import Release
     from duckanon.streams.report import StreamReport
     from duckanon.streams.stream import AnonymizedStream
+    from duckanon.suggestion import suggest
+    from duckanon.suggestion.model import Suggestion
 
     __version__: str
 
@@ -48,6 +52,7 @@ __all__ = [
     "Measure",
     "Method",
     "MissingExtra",
+    "Page",
     "Policy",
     "PolicyError",
     "Release",
@@ -56,6 +61,7 @@ __all__ = [
     "SourceError",
     "StatementError",
     "StreamReport",
+    "Suggestion",
     "Violation",
     "__version__",
     "anonymize",
@@ -67,14 +73,17 @@ __all__ = [
     "methods",
     "partition",
     "register",
+    "report",
+    "suggest",
     "unregister",
 ]
 
 _HOMES = {
     "api.connection": ("Connection", "connect"),
     "api.python": (
-        "anonymize", "anonymize_stream", "anonymize_table", "audit", "register", "unregister",
+        "anonymize", "anonymize_stream", "anonymize_table", "audit", "register", "report", "unregister",
     ),
+    "audits.html.report": ("Page",),
     "audits.report": ("Measure", "Report", "Violation"),
     "errors": (
         "AuditFailure", "DuckanonError", "DuckanonWarning", "InfeasibleError", "MissingExtra", "PolicyError",
@@ -86,6 +95,8 @@ _HOMES = {
     "release.views": ("Release",),
     "streams.report": ("StreamReport",),
     "streams.stream": ("AnonymizedStream",),
+    "suggestion": ("suggest",),
+    "suggestion.model": ("Suggestion",),
 }  # fmt: skip
 """Names by the module that has them."""
 

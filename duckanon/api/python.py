@@ -10,16 +10,21 @@ import pyarrow as pa
 from duckanon.api import sql_functions
 from duckanon.api.connection import Connection
 from duckanon.api.frames import TEXTS, arrow_table, as_given, in_other_form, variables
-from duckanon.audits.run import audit_named
-from duckanon.database import engine, outgoing, templates
+from duckanon.audits.html.charts import required
+from duckanon.audits.html.report import Page, html_report
+from duckanon.audits.run import audit_named, kept_relation
+from duckanon.database import drafts, engine, outgoing, templates
 from duckanon.database.handover import same_column
 from duckanon.database.intake import plain_type, readable, register_source
 from duckanon.database.interrupts import interruptible
-from duckanon.database.relations import named, resolve
+from duckanon.database.relations import named, resolve, subquery
 from duckanon.errors import SourceError
 from duckanon.policy.policy import Policy
 from duckanon.policy.reported import check_of_rows
 from duckanon.release import unpublished
+from duckanon.release.audit import described
+from duckanon.release.destination import check_beside
+from duckanon.release.verify.record import of_the_source
 from duckanon.release.views import create
 from duckanon.statements.tokens import parse_name
 
@@ -104,6 +109,86 @@ def audit(con: Connection | duckdb.DuckDBPyConnection, relation: str, policy: Po
         check_of_rows(policy.subject, policy.p_percent, policy.min_values)
     with variables(_plain(con), relation):
         return audit_named(_plain(con), parse_name(relation), policy, called=relation)
+
+
+@interruptible
+def report(
+    con: Connection | duckdb.DuckDBPyConnection,
+    relation: str,
+    policy: Policy | AuditPolicy | None = None,
+    *,
+    path: str | None = None,
+    original: str | None = None,
+    title: str | None = None,
+    overwrite: bool = False,
+) -> Page:
+    """HTML report of an anonymized view or of any table, as one file without scripts.
+
+    Parameters
+    ----------
+    con : Connection or duckdb.DuckDBPyConnection
+        Connection of the relation.
+    relation : str
+        Name of an anonymized view, or of a table or view, as in SQL.
+    policy : Policy or AuditPolicy, optional
+        Columns and thresholds; by default those of the anonymized view.
+    path : str, optional
+        File to write, ending in ``.html``.
+    original : str, optional
+        Name or query of the table that the release is from. With it the page shows values before and after,
+        and is for internal use.
+    title : str, optional
+        Heading of the page.
+    overwrite : bool
+        Whether to replace the file.
+
+    Returns
+    -------
+    Page
+        ``html``, and the ``report`` of the audit. A notebook shows the page.
+
+    Raises
+    ------
+    MissingExtra
+        matplotlib is not installed: ``pip install 'duckanon[report]'``.
+    DuckanonError
+        The relation is no anonymized view and there is no policy, the original cannot be read, or the file
+        exists. Nothing is written then.
+
+    Examples
+    --------
+    >>> from duckanon import Policy, connect
+    >>> with connect() as con:
+    ...     _ = con.execute("CREATE TABLE people AS SELECT i % 50 AS age, i % 7 AS pay FROM range(500) t(i)")
+    ...     _ = anonymize(con, "people", Policy(quasi_identifiers="age", sensitive="pay", k=5), name="v")
+    ...     page = report(con, "v", original="people")
+    >>> page.report.passed, page.html.startswith("<!DOCTYPE html>")
+    (True, True)
+    """
+    required()
+    file = None if path is None else check_beside(path, ".html", overwrite=overwrite)
+    plain, name = _plain(con), parse_name(relation)
+    trees: dict[str, str] = {}
+    if policy is None:
+        audited, published, rows, trees = described(plain, resolve(plain, name))
+        policy = Policy.from_toml(published.policy)
+        measured = of_the_source(
+            audited.classes, information_loss=published.information_loss, suppressed=published.suppressed
+        )
+        audited = audited.extended(measured, warnings=(), plan=f"classes by {published.method}")
+    else:
+        audited = audit(con, relation, policy)
+        asked = policy.audited() if isinstance(policy, Policy) else policy
+        rows = kept_relation(
+            plain, named(name.catalog, name.schema, name.name), asked, f"report of {relation}"
+        )
+    before = None if original is None else subquery(engine.one_query(plain, _query(original)).strip())
+    text = html_report(plain, rows, audited, policy, original=before, title=title, trees=trees)
+    if file is not None:
+        with drafts.draft(file) as draft:
+            draft.write_text(text, encoding="utf-8")
+            draft.replace(file)
+    return Page(text, audited)
 
 
 def register(con: Connection | duckdb.DuckDBPyConnection) -> None:

@@ -188,20 +188,19 @@ class Report:
     def _repr_html_(self) -> str:
         """Verdict, measures, worst classes, plan and warnings as HTML for a notebook."""
         parts = [
-            f"<style>{_STYLE}</style>",
             f"<p><strong>{html.escape(self.name)}</strong> {_badge(self._verdict)}</p>",
-            _html_table(COLUMNS, [_distinct_row(measure) for measure in self.measures]),
+            html_table(COLUMNS, [_distinct_row(measure) for measure in self.measures]),
         ]
         if self.violations:
             worst = self.violations[:_VIOLATIONS_SHOWN]
             rest = f" (the worst {len(worst)} of those listed in .violations)"
             parts.append(f"<p>Violating classes{rest if len(self.violations) > len(worst) else ''}</p>")
             head = ("measure", "attribute", "class", "class_size", "value")
-            parts.append(_html_table(head, [violation.row() for violation in worst]))
+            parts.append(html_table(head, [violation.row() for violation in worst]))
         if self.plan is not None:
             parts.append(f"<p>Method: {html.escape(self.plan)}</p>")
         parts.extend(f"<p>Warning: {html.escape(warning)}</p>" for warning in self.warnings)
-        return f'<div class="duckanon-report">{"".join(parts)}</div>'
+        return in_notebook(parts)
 
     @property
     def _verdict(self) -> bool | None:
@@ -256,7 +255,12 @@ def _distinct_row(measure: Measure) -> tuple[Any, ...]:
     return tuple(exact.get(column, cell) for column, cell in zip(COLUMNS, row, strict=True))
 
 
-def _html_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+def in_notebook(parts: Sequence[str]) -> str:
+    """Parts of HTML in one box with the style of reports."""
+    return f'<div class="duckanon-report"><style>{_STYLE}</style>{"".join(parts)}</div>'
+
+
+def html_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Table of values, verdicts as badges and numbers to the right."""
     kinds = [' class="number"' if column in _NUMBERS else "" for column in columns]
     head = "".join(f"<th{kind}>{column}</th>" for column, kind in zip(columns, kinds, strict=True))

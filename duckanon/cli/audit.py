@@ -38,10 +38,13 @@ from duckanon.release.source import Source
 from duckanon.release.tables import SECOND_ENDING, together
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import duckdb
 
     from duckanon.audits.changes import Changes
     from duckanon.audits.report import Report
+    from duckanon.policy.checks import Hierarchy
 
 KNOWN = (*FORMATS, "html")
 """Values of --format."""
@@ -127,7 +130,8 @@ def audit(
         changed = None if before is None else changes.changes(before, json.loads(report.to_json()))
         if form == "html":
             shown = kept_relation(con, relation, audit_policy, f"audit of {source}")
-            text = _html(con, shown, report, audit_policy, roles, before_release, asked)
+            trees = checked("hierarchies", options.get("hierarchies"))
+            text = _html(con, shown, report, audit_policy, roles, before_release, asked, trees)
         else:
             text = _with_changes(formatted(report, form), form, changed)
     _deliver(text, report, changed, form=form, output=output)
@@ -167,14 +171,23 @@ def _saved(file: Path) -> dict[str, Any]:
 
 def _html(
     con: duckdb.DuckDBPyConnection, relation: str, report: Report, audit_policy: AuditPolicy, roles: Roles,
-    before: str | None, asked: Policy | None,
+    before: str | None, asked: Policy | None, trees: Mapping[str, Hierarchy],
 ) -> str:  # fmt: skip
     try:
         cost = None
         if asked is not None and before is not None:
             query = templates.render("relation.sql.j2:rows", relation=before)
             cost = measured(con, Source(query, *current(con)), asked)
-        return html_report(con, relation, report, audit_policy, roles=roles, original=before, frontier=cost)
+        return html_report(
+            con,
+            relation,
+            report,
+            audit_policy,
+            roles=roles,
+            original=before,
+            frontier=cost,
+            hierarchies=trees,
+        )
     except Exception:
         # The audit succeeded, so its verdicts are printed even if the page cannot be made.
         complain(report.to_text())

@@ -91,6 +91,30 @@ def audit_tree(con: duckdb.DuckDBPyConnection, workspace: str, attribute: Attrib
     return named("temp", tree)
 
 
+def label_tree(
+    con: duckdb.DuckDBPyConnection, hierarchy: Hierarchy, kind: str, *, tree: str, domain: str
+) -> None:
+    """Make the tree (value, level, node) of a hierarchy for a chart, without a check of its labels.
+
+    PolicyError if the hierarchy cannot be read.
+    """
+    with _rows(con, hierarchy, kind, domain) as rows:
+        _make(con, rows, kind, tree=tree, stage=rows.name)
+
+
+def _make(con: duckdb.DuckDBPyConnection, rows: _HierarchyRows, kind: str, *, tree: str, stage: str) -> None:
+    statement = templates.render(
+        "tree/tree.sql.j2",
+        tree=tree,
+        columns=rows.columns,
+        listed=rows.listed,
+        table=rows.table,
+        type=kind,
+        text=kind == "VARCHAR",
+    )
+    engine.run(con, statement, stage, error=PolicyError)
+
+
 @dataclass(frozen=True)
 class _HierarchyRows:
     """Where the rows of a hierarchy are read from."""
@@ -105,21 +129,11 @@ class _HierarchyRows:
 
 def _checked_tree(con: duckdb.DuckDBPyConnection, attribute: Attribute, *, tree: str, domain: str) -> int:
     """Make the temporary tree of a column and return its height; PolicyError says what is wrong."""
-    text = attribute.kind == "text"
-    kind = "VARCHAR" if text else attribute.type
+    kind = "VARCHAR" if attribute.kind == "text" else attribute.type
     of = f"of {attribute.name!r}"
     with _rows(con, attribute.hierarchy or "", kind, domain) as rows:
         _check_height(f"{rows.name} {of}", len(rows.columns) - 1)
-        statement = templates.render(
-            "tree/tree.sql.j2",
-            tree=tree,
-            columns=rows.columns,
-            listed=rows.listed,
-            table=rows.table,
-            type=kind,
-            text=text,
-        )
-        engine.run(con, statement, f"{rows.name} {of}", error=PolicyError)
+        _make(con, rows, kind, tree=tree, stage=f"{rows.name} {of}")
     height = int(
         engine.rows(con, templates.render("tree/values.sql.j2:height", tree=tree), "hierarchy")[0][0]
     )

@@ -106,6 +106,14 @@ def audit_published(
     return audit_attributes(reader, relation, attributes, asked, trees_of(con, published, home), name=name)
 
 
+def described(
+    con: duckdb.DuckDBPyConnection, target: Target
+) -> tuple[Report, Published, str, dict[str, str]]:
+    """Report of an anonymized view, its metadata, its rows and its trees; nothing is recorded."""
+    report, published, _ = _audit_release(con, target, {})
+    return report, published, metadata.rows(con, published), trees_of(con, published, target.catalog)
+
+
 def trees_of(con: duckdb.DuckDBPyConnection, published: Published, home: str) -> dict[str, str]:
     """Trees of the hierarchical columns of a release, by column: relations in catalog `home`, as SQL text."""
     return {column: metadata.backing(home, tree) for column, tree in metadata.trees(con, published).items()}

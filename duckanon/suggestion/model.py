@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from duckanon.audits.legible import legible
-from duckanon.audits.report import text_table
+from duckanon.audits.report import html_table, in_notebook, text_table
 from duckanon.database import templates
 from duckanon.database.templates import ident
 from duckanon.policy.bind import Role
@@ -181,6 +182,22 @@ class Suggestion:
         """Return the suggestion as text: columns, sets, special uniques, warnings, limits, statement."""
         return text_of(self)
 
+    def __str__(self) -> str:
+        """Return `to_text`, for a reader."""
+        return self.to_text()
+
+    def _repr_html_(self) -> str:
+        """Columns with proposed roles, warnings, limits and statement as HTML for a notebook."""
+        told = [*_warnings(self), LIMITS]
+        statement = [] if self.statement is None else [f"<pre>{html.escape(self.statement)}</pre>"]
+        parts = [
+            f"<p><strong>{html.escape(legible(self.name))}</strong> {_counts(self)}</p>",
+            html_table(COLUMN_HEADS, _column_rows(self)),
+            *(f"<p>{html.escape(line)}</p>" for line in told),
+            *statement,
+        ]
+        return in_notebook(parts)
+
 
 def ranked(columns: Sequence[ColumnSuggestion]) -> tuple[ColumnSuggestion, ...]:
     """Columns by share of unique records, then by share of different values, then in source order."""
@@ -228,8 +245,12 @@ def advice_of(suggestion: Suggestion) -> list[str]:
     return [*_warnings(suggestion), LIMITS, *_home(suggestion)]
 
 
-def _columns(suggestion: Suggestion) -> list[str]:
-    rows = [
+COLUMN_HEADS = ("column", "type", "values", "distinct", "NULL", "unique", "role", "proposal", "reason")
+"""Heads of the table of columns."""
+
+
+def _column_rows(suggestion: Suggestion) -> list[tuple[object, ...]]:
+    return [
         (
             legible(column.name),
             column.type if len(column.type) <= 24 else f"{column.type[:21]}...",
@@ -243,10 +264,15 @@ def _columns(suggestion: Suggestion) -> list[str]:
         )
         for column in suggestion.columns
     ]
-    counts = f"{number_of(suggestion.records, 'record')}, {number_of(len(rows), 'column')}"
-    head = f"{legible(suggestion.name)}: {counts}"
-    heads = ("column", "type", "values", "distinct", "NULL", "unique", "role", "proposal", "reason")
-    return [head, *text_table(heads, rows)]
+
+
+def _counts(suggestion: Suggestion) -> str:
+    return f"{number_of(suggestion.records, 'record')}, {number_of(len(suggestion.columns), 'column')}"
+
+
+def _columns(suggestion: Suggestion) -> list[str]:
+    head = f"{legible(suggestion.name)}: {_counts(suggestion)}"
+    return [head, *text_table(COLUMN_HEADS, _column_rows(suggestion))]
 
 
 def _sets(suggestion: Suggestion) -> list[str]:

@@ -48,7 +48,7 @@ _COLOURS = {
 """Colours of the light theme by the name of their CSS variable; no two are the same."""
 
 _WIDTH_INCHES = 3.5
-"""Width in inches. A page shows it 330 to 480 pixels wide, so that text has 10 to 14 pixels."""
+"""Width in inches. A page shows it 270 to 430 pixels wide, so that text has 10 to 15 pixels."""
 
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 _FONT = re.compile(r"font: ([0-9.]+px)[^;]*")
@@ -70,7 +70,7 @@ def _settings() -> dict[str, Any]:
     return {
         "svg.fonttype": "none",
         "svg.hashsalt": "duckanon",
-        "font.size": 7.5,
+        "font.size": 9,
         "text.parse_math": False,
         "text.usetex": False,
         "axes.unicode_minus": True,
@@ -364,7 +364,7 @@ def correlation(
                 )
                 text = "–" if value is None else f"{value + 0:.2f}".replace("-", "−")
                 axes.text(
-                    column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=7 if size < 7 else 5.5
+                    column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=8 if size < 7 else 6
                 )
         axes.set_xlim(0, size)
         axes.set_ylim(size, 0)

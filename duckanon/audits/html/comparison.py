@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from duckanon.audits.html.copies import STAGE, Spread, Summary, make, rounded, spread, summary
@@ -222,6 +222,7 @@ class ColumnChange:
     before: Summary | None
     spread: Spread | None  # of a quasi-identifier, the release last; else None
     both: bool  # whether the spread includes the original
+    by_label: bool  # whether the spread is by the nodes of a hierarchy
 
 
 @dataclass(frozen=True)
@@ -246,8 +247,8 @@ class Correlations:
         return max(changes, key=lambda change: change[0], default=None)
 
 
-def changed(copies: Copies, column: CopiedColumn, *, k: int) -> ColumnChange:
-    """Figures of one column before and after the release.
+def changed(copies: Copies, column: CopiedColumn, *, k: int, tree: str | None = None) -> ColumnChange:
+    """Figures of one column before and after the release; a tree groups its labels.
 
     Original values of fewer than k records are not shown.
     """
@@ -255,13 +256,15 @@ def changed(copies: Copies, column: CopiedColumn, *, k: int) -> ColumnChange:
     after = summary(con, column)
     old = copies.before.get(column.place)
     before = None if old is None else summary(con, old, least=k)
-    both = old is not None and old.numeric == column.numeric and _unit(old) == _unit(column)
+    both = old is not None and (tree is not None or column.listed or _unit(old) == _unit(column))
     distribution = None
     if column.place.startswith("q"):
-        sides = [old, column] if both and old is not None else [column]
+        # The values of a set are compared as texts.
+        first = replace(old, kind="text") if old is not None and column.listed else old
+        sides = [first, column] if both and first is not None else [column]
         figures = [before, after] if both and before is not None else [after]
-        distribution = spread(con, sides, figures, least=k)
-    return ColumnChange(column, after, before, distribution, both)
+        distribution = spread(con, sides, figures, least=k, tree=tree)
+    return ColumnChange(column, after, before, distribution, both, tree is not None)
 
 
 def _unit(column: CopiedColumn) -> str:

@@ -52,6 +52,11 @@ class CopiedColumn:
         """Whether the values are numbers, dates or timestamps."""
         return self.kind in NUMBERS
 
+    @property
+    def listed(self) -> bool:
+        """Whether the values are sets."""
+        return self.type.endswith("[]")
+
 
 @dataclass(frozen=True)
 class Copies:
@@ -240,6 +245,12 @@ BAR_MAX_NUMBERS = 24
 BAR_MAX_TEXTS = 12
 """Values of a text that are named; one bar has all others."""
 
+BAR_MAX_LABELS = 24
+"""Rows of a chart of the labels of a hierarchy, or of the values of sets."""
+
+_UNITS = {"integer": 1.0, "date": DAY_SECONDS}
+"""Width of one number of a range; other numbers have no width."""
+
 _TIMES = (1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600)
 
 
@@ -309,20 +320,30 @@ def spread(
     summaries: Sequence[Summary],
     *,
     least: int = 1,
+    tree: str | None = None,
 ) -> Spread:
     """Distribution of a column in one or two groups, the released group last, in bins or by value.
+
+    With a tree (value, level, node) it is by node, in the order of the hierarchy.
 
     In the first of two groups a share of fewer than `least` records is shown as 0; its value is named only if
     the released group has it. The summaries cover all records of the bins.
     """
     column = sides[-1]
+    if tree is not None:
+        return _by_label(con, sides, least, tree)
     bins = _bins(column, summaries) if column.numeric else None
     if bins is None:
         return _by_value(con, sides, least)
     query = templates.render(
-        "report/columns.sql.j2:bins", sides=sides, bins=bins.number, low=bins.low, width=bins.width
+        "report/columns.sql.j2:bins",
+        sides=sides,
+        bins=bins.number,
+        low=bins.low,
+        width=bins.width,
+        unit=_UNITS.get(column.kind, 0.0),
     )
-    counts = [[0] * (bins.number + 1) for _ in sides]
+    counts = [[0.0] * (bins.number + 1) for _ in sides]
     for side, number, records in engine.rows(con, query, STAGE):
         counts[side][bins.number if number is None else number] = records
     shares, hidden = _shares(counts, least)
@@ -330,7 +351,7 @@ def spread(
     return Spread(labels, bins, [side[:-1] for side in shares], [side[-1] for side in shares], hidden)
 
 
-def _shares(counts: Sequence[Sequence[int]], least: int) -> tuple[list[list[float]], bool]:
+def _shares(counts: Sequence[Sequence[float]], least: int) -> tuple[list[list[float]], bool]:
     """Return shares of each group, and whether shares of the first of two were hidden as 0."""
     shown = [list(side) for side in counts]
     if len(counts) > 1:
@@ -340,23 +361,37 @@ def _shares(counts: Sequence[Sequence[int]], least: int) -> tuple[list[list[floa
     return shares, shown[0] != list(counts[0])
 
 
+def _by_label(con: duckdb.DuckDBPyConnection, sides: Sequence[CopiedColumn], least: int, tree: str) -> Spread:
+    query = templates.render("report/columns.sql.j2:labels", sides=sides, tree=tree, limit=BAR_MAX_LABELS)
+    rows = engine.rows(con, query, STAGE)
+    records = {(place, label, side): number for place, side, label, number in rows}
+    order = list(dict.fromkeys((place, label) for place, _, label, _ in rows))
+    counts = [[records.get((*row, side), 0.0) for row in order] for side in range(len(sides))]
+    shares, hidden = _shares(counts, least)
+    drawn = [place for place in range(len(order)) if any(side[place] for side in shares)]
+    labels = [MISSING if order[place][1] is None else clean(order[place][1]) for place in drawn]
+    shown = [[side[place] for place in drawn] for side in shares]
+    return Spread(labels, None, shown, [0.0] * len(sides), hidden)
+
+
 def _by_value(con: duckdb.DuckDBPyConnection, sides: Sequence[CopiedColumn], least: int) -> Spread:
-    limit = BAR_MAX_NUMBERS if sides[-1].numeric else BAR_MAX_TEXTS
+    last = sides[-1]
+    limit = BAR_MAX_NUMBERS if last.numeric else BAR_MAX_LABELS if last.listed else BAR_MAX_TEXTS
     query = templates.render("report/columns.sql.j2:categories", sides=sides, limit=limit, least=least)
     rows = engine.rows(con, query, STAGE)
     order = list(dict.fromkeys(row[0] for row in rows))
-    if sides[-1].numeric:
+    if last.numeric:
         numbers = {row[0]: row[3] for row in rows}
         order.sort(key=lambda place: (place is None, numbers[place] is None, numbers[place] or 0.0))
     records = {(row[0], row[1]): row[4] for row in rows}
     first = {row[0]: row for row in reversed(rows)}
     counts = [[records.get((place, side), 0) for place in order] for side in range(len(sides))]
     shares, hidden = _shares(counts, least)
-    labels = [_value_label(first[place], sides[-1]) for place in order]
+    labels = [_value_label(first[place], last) for place in order]
     return Spread(labels, None, shares, [0.0] * len(sides), hidden)
 
 
-def _value_label(row: tuple[int | None, int, str | None, float | None, int], column: CopiedColumn) -> str:
+def _value_label(row: tuple[int | None, int, str | None, float | None, float], column: CopiedColumn) -> str:
     place, _, value, size, _ = row
     if place is None:
         return "all others"
@@ -374,7 +409,7 @@ def shown_value(value: float, kind: str) -> str:
 
 def _bins(column: CopiedColumn, summaries: Sequence[Summary]) -> Bins | None:
     """Return bins between the tails; None for few values."""
-    if max(one.distinct for one in summaries) <= BAR_MAX_NUMBERS:
+    if not column.ranged and max(one.distinct for one in summaries) <= BAR_MAX_NUMBERS:
         return None
     tails = [one.tails for one in summaries if one.tails is not None]
     if not tails:

@@ -5,10 +5,11 @@ The page also has what another person needs to check it: versions, hashes, and t
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
@@ -25,7 +26,7 @@ from duckanon.audits.html import sections, verdict
 from duckanon.audits.html.charts import frontier_charts, required
 from duckanon.audits.html.classes import distances, risk, sizes
 from duckanon.audits.html.comparison import changed, correlations, effect, matching
-from duckanon.audits.html.copies import STAGE, copied, released_columns, revealed, summary, uniqueness
+from duckanon.audits.html.copies import STAGE, copied, make, released_columns, revealed, summary, uniqueness
 from duckanon.audits.html.sections import effects
 from duckanon.audits.legible import clean, counted, legible, number, percent, threshold
 from duckanon.audits.run import audit_columns, audit_sql, roles_of, unaudited, warning_of
@@ -35,9 +36,10 @@ from duckanon.database.paths import split
 from duckanon.database.relations import columns_of, named
 from duckanon.database.templates import ident, one_file
 from duckanon.errors import PolicyError, SourceError
-from duckanon.hierarchies.tree import audit_tree
+from duckanon.hierarchies.tree import audit_tree, label_tree
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
+from duckanon.policy.names import fold
 from duckanon.policy.policy import Policy
 
 if TYPE_CHECKING:
@@ -51,7 +53,37 @@ if TYPE_CHECKING:
     from duckanon.audits.report import Report
     from duckanon.audits.run import Roles
     from duckanon.policy.bind import Attribute
+    from duckanon.policy.checks import Hierarchy
     from duckanon.policy.policy import AuditPolicy
+
+
+@dataclass(frozen=True)
+class Page:
+    """HTML report of an audit.
+
+    Attributes
+    ----------
+    html : str
+        The page: one document without scripts, which loads nothing.
+    report : Report
+        The audit that the page shows.
+    """
+
+    html: str
+    report: Report
+
+    def __str__(self) -> str:
+        """Text of the report, for a reader of a terminal."""
+        return str(self.report)
+
+    def __repr__(self) -> str:
+        """Size and table of the page, since the page itself is long."""
+        return f"Page of {self.report.name}: {len(self.html):,} characters of HTML"
+
+    def _repr_html_(self) -> str:
+        """Return the page in a frame, which keeps its style apart from the notebook."""
+        frame = '<iframe title="Report of {}" srcdoc="{}" style="width:100%;height:42rem;border:0"></iframe>'
+        return str(Markup(frame).format(clean(self.report.name), self.html))
 
 
 def html_report(
@@ -66,6 +98,7 @@ def html_report(
     now: datetime | None = None,
     trees: Mapping[str, str] | None = None,
     frontier: pa.Table | None = None,
+    hierarchies: Mapping[str, Hierarchy] | None = None,
 ) -> str:
     """HTML page of an audit: verdicts, risk, utility, and all that is needed to check them.
 
@@ -93,6 +126,8 @@ def html_report(
         they are made from the hierarchy tables of the policy.
     frontier : pyarrow.Table, optional
         Rows of `duckanon.release.frontier.frontier`: the page then shows the cost of other k and t.
+    hierarchies : mapping from str to str or to rows, optional
+        Hierarchies of quasi-identifiers, by which their labels are ordered; by default those of a Policy.
 
     Returns
     -------
@@ -115,6 +150,7 @@ def html_report(
     """
     required()
     roles = roles or roles_of(policy)
+    hierarchies = policy.hierarchies if hierarchies is None else hierarchies
     policy = policy.audited() if isinstance(policy, Policy) else policy
     columns = columns_of(con, relation, STAGE)
     attributes = bind.bind_audit(policy, columns)
@@ -125,7 +161,7 @@ def html_report(
         _agree(copies, report, policy, attributes, paths)
         parts = {
             **_privacy(copies, report, policy, attributes, others, roles, paths),
-            **_utility(copies, policy, original=original is not None),
+            **_utility(copies, policy, hierarchies, original=original is not None),
         }
     made = evidence_of(con, relation, policy, trees)
     hashes = [("Released rows", made.fingerprint), ("Audit policy", made.policy_hash)]
@@ -183,10 +219,13 @@ def _privacy(
     }
 
 
-def _utility(copies: Copies, policy: AuditPolicy, *, original: bool) -> dict[str, Any]:
+def _utility(
+    copies: Copies, policy: AuditPolicy, hierarchies: Mapping[str, Hierarchy], *, original: bool
+) -> dict[str, Any]:
     """Utility of the release, compared with the original if it is given."""
     k = policy.k or 2
-    changes = [changed(copies, column, k=k) for column in copies.columns]
+    trees = _label_trees(copies, hierarchies)
+    changes = [changed(copies, column, k=k, tree=trees.get(column.place)) for column in copies.columns]
     match = matching(copies)
     measured = [] if match is None else [effect(copies, match, column, k=k) for column in copies.columns]
     return {
@@ -201,6 +240,25 @@ def _utility(copies: Copies, policy: AuditPolicy, *, original: bool) -> dict[str
 def _sensitive(copies: Copies, attributes: Sequence[Attribute]) -> list[tuple[CopiedColumn, Attribute]]:
     sensitive = [one for one in attributes if one.role is Role.SENSITIVE]
     return list(zip(copies.sensitive, sensitive, strict=True))
+
+
+def _label_trees(copies: Copies, hierarchies: Mapping[str, Hierarchy]) -> dict[str, str]:
+    """Trees of quasi-identifiers with labels, by place; without those whose hierarchy is gone since."""
+    by_name = {fold(name): hierarchy for name, hierarchy in hierarchies.items()}
+    trees = {}
+    for column in copies.quasi:
+        hierarchy = by_name.get(fold(column.name))
+        if hierarchy is None or column.kind != "text":
+            continue
+        tree, domain = (f"{copies.workspace}_{part}_{column.place}" for part in ("labels", "values"))
+        values = copies.before.get(column.place, column)
+        relation = named("temp", values.table)
+        make(copies.con, "tree/values.sql.j2:domain", domain=domain, column=values.place, relation=relation)
+        with contextlib.suppress(PolicyError):
+            kind = "VARCHAR" if values.kind == "text" else values.type
+            label_tree(copies.con, hierarchy, kind, tree=tree, domain=domain)
+            trees[column.place] = tree
+    return trees
 
 
 def _trees(

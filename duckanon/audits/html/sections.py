@@ -123,7 +123,11 @@ def _change(change: ColumnChange) -> Chart:
         if not change.both:
             caption += "; they are of different types and are not laid over each other"
     if column.ranged:
-        caption += "; a range stands at its middle"
+        caption += "; a range counts evenly over its values"
+    if column.listed:
+        caption += "; each value of a set counts as an equal part of the record"
+    if change.by_label:
+        caption += "; in the order of the hierarchy, a label above the labels below it"
     if drawn.hidden:
         caption += f"; shares of too few records of the {LABEL_ORIGINAL} are left out"
     missing = [

@@ -163,7 +163,10 @@ def test_nothing_is_wider_than_the_screen(folder: Path, report: Path) -> None:
             document.getElementById('found').textContent = [...document.querySelectorAll('iframe')].map(f => {{
                 const d = f.contentDocument, e = d.documentElement;
                 const small = [...d.querySelectorAll('svg text')].map(t => t.getBoundingClientRect().height);
-                return [e.scrollWidth, e.clientWidth, Math.min(...small)].join(' ');
+                const wide = [...d.querySelectorAll('table.many')].map(t => t.parentElement);
+                const scrolled = wide.every(s => s.ownerDocument.defaultView.getComputedStyle(s).overflowX == 'auto'
+                    && s.scrollWidth > s.clientWidth);
+                return [e.scrollWidth, e.clientWidth, Math.min(...small), Number(scrolled)].join(' ');
             }}).join(';');
         }}</script>""",
         encoding="utf-8",
@@ -172,9 +175,10 @@ def test_nothing_is_wider_than_the_screen(folder: Path, report: Path) -> None:
     found = re.search(r'<p id="found">([^<]+)</p>', dom)
     assert found is not None
     for width, line in zip(widths, found[1].split(";"), strict=True):
-        scroll, client, letters = map(float, line.split())
+        scroll, client, letters, scrolled = map(float, line.split())
         assert scroll <= client <= width, line
-        assert letters >= 7, "letters in charts are readable"
+        assert letters >= 9, "letters in charts are readable"
+        assert scrolled == (width < 500), "wide tables keep their width on a phone"
 
 
 def test_violating_classes_break_no_word_and_leave_no_room(folder: Path) -> None:
@@ -246,6 +250,57 @@ def test_it_prints_in_light_colours_on_few_pages(folder: Path, report: Path) -> 
     if first is not None:
         assert tuple(first[3, 3]) == (255, 255, 255)
         assert has(first, GREEN, 50)
+
+
+@pytest.mark.parametrize("paper", ["A4", "letter"])
+def test_no_heading_is_printed_on_the_page_before_what_it_heads(
+    folder: Path, report: Path, paper: str
+) -> None:
+    """The outline of the PDF says where each heading stands: a chart has a heading, too.
+
+    A table stands between the heading of the losses and their chart.
+    """
+    outline = _outline(_printed(folder, report.read_text(encoding="utf-8"), paper))
+    assert len(outline) > 20
+    for title, page, height, first_below in outline.values():
+        # The margin is 15 mm = 43 points: two lines and more follow.
+        assert height >= 43 + 45
+        if first_below is not None and not title.startswith(b"What changed"):
+            assert outline[first_below][1] == page, title
+
+
+def test_what_is_folded_is_not_printed_and_what_is_unfolded_is(folder: Path, report: Path) -> None:
+    text = report.read_text(encoding="utf-8")
+    without = re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
+    assert len(without) < len(text) * 0.8
+    closed, opened, none = (
+        len(re.findall(rb"/Type\s*/Page\b(?!s)", _printed(folder, page, "A4")))
+        for page in (text, text.replace("<details>", "<details open>"), without)
+    )
+    assert closed == none < opened
+
+
+def _printed(folder: Path, text: str, paper: str) -> bytes:
+    """PDF of a page on a paper, with an outline of its headings."""
+    page, file = folder / "printed.html", folder / "printed.pdf"
+    page.write_text(text.replace("@page {", f"@page {{ size: {paper};"), encoding="utf-8")
+    pages.browse(
+        folder, page, f"--print-to-pdf={file}", "--no-pdf-header-footer", "--generate-pdf-document-outline"
+    )
+    return file.read_bytes()
+
+
+def _outline(data: bytes) -> dict[int, tuple[bytes, int, float, int | None]]:
+    """Headings of a PDF: title, number of the page's object, points above its end, and the first heading below."""
+    headings = {}
+    for item in data.split(b"endobj"):
+        title = re.search(rb"(\d+) 0 obj\s*<</Title \((.*)\)", item)
+        place = re.search(rb"/Dest \[(\d+) 0 R /XYZ [\d.-]+ ([\d.-]+) 0\]", item)
+        if title is not None and place is not None:
+            first = re.search(rb"/First (\d+) 0 R", item)
+            below = None if first is None else int(first[1])
+            headings[int(title[1])] = title[2], int(place[1]), float(place[2]), below
+    return headings
 
 
 def _page(file: Path, folder: Path) -> npt.NDArray[Any] | None:

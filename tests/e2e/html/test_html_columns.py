@@ -150,7 +150,7 @@ def test_what_changed_is_what_changed_in_the_records(
     low, high = before["age"].sort_values().iloc[[4, -5]]
     assert rows["age"][2:4] == [f"{low} to {high}", f"{after['age'].min():.10g} to {after['age'].max():.10g}"]
     assert all(rows[name][0] == "0 %, matched by it" for name in key)
-    overall = re.search(r"Overall information loss ([0-9.]+ %) mean of the losses of 3", pages.text(root))
+    overall = re.search(r"Information loss ([0-9.]+ %) mean of the losses of 3", pages.text(root))
     assert overall is not None
     assert number(overall[1]) == pytest.approx(100 * np.mean(losses), abs=0.006)
 

@@ -165,7 +165,7 @@ def test_a_variance_that_grew_is_no_negative_loss(con: duckdb.DuckDBPyConnection
     assert pages.cells(root, "What changed")[1] == [
         "q", "100 %", "1", "0 to 2", "-1 to 3", "400 %", "100 %",
     ]  # fmt: skip
-    assert "Overall information loss 100 %" in pages.text(root)
+    assert "Information loss 100 %" in pages.text(root)
 
 
 def test_the_sql_to_copy_names_the_file_and_no_pattern(
