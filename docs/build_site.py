@@ -44,6 +44,11 @@ FENCED = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"`[^`\n]*`|\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 """A piece of code, which stays as it is, or a link."""
 
+UNSPACED_LIST = re.compile(
+    r"^(?![-|>#\s]|\d+\. |<!).+\n(?=- |1\. )|^ {3,}.+\n(?=\d+\. )|\A\n(?=- |1\. )", re.MULTILINE
+)
+"""A line right before an item of a list, with which Markdown of Python takes the item for one paragraph."""
+
 LOADED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src", "object": "data"}
 """Attributes that name what a browser loads with a page, by their element."""
 
@@ -80,16 +85,25 @@ def relinked(source: Path, pages: dict[Path, str]) -> str:
             name, fragment = "definitions.md", file.stem if file.suffix else ""
         elif file in pages:
             name = pages[file]
+            if text.endswith((".md", ".ipynb")):  # GitHub shows files, and the site shows titles
+                text = re.findall(r"# ([^\n\\\"]+)", file.read_text(encoding="utf-8"))[0]
         elif file.parent == DOCS and file.name in WRITTEN:
             name = file.name
-        else:
+        elif file.exists():
             return f"`{file.relative_to(ROOT).as_posix()}`"
+        else:
+            raise SystemExit(f"{source.relative_to(ROOT)}: no {target}")
         place = os.path.relpath(COPY / name, (COPY / pages[source]).parent)
         return f"[{text}]({place}{'#' if fragment else ''}{fragment})"
 
     text = source.read_text(encoding="utf-8")
     parts = FENCED.split(cells(text) if source.suffix == ".ipynb" else text)
-    return "".join(part if part.startswith("```") else LINK.sub(link, part) for part in parts)
+    return "".join(part if part.startswith("```") else LINK.sub(link, listed(part)) for part in parts)
+
+
+def listed(text: str) -> str:
+    """Return a text with lists as Markdown of Python reads them: after a blank line, and nested by four."""
+    return re.sub(r"^ {3}(?=- )", "    ", UNSPACED_LIST.sub(r"\g<0>\n", text), flags=re.MULTILINE)
 
 
 def cells(text: str) -> str:

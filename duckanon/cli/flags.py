@@ -12,12 +12,15 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from duckanon.database.csv_files import Reading
 from duckanon.database.engine import first_line
 from duckanon.database.paths import check_local, open_plain
-from duckanon.errors import DuckanonError, PolicyError
+from duckanon.errors import DuckanonError, PolicyError, StatementError
 from duckanon.policy.checks import decimal
-from duckanon.policy.names import fold
+from duckanon.policy.names import fold, unknown_option
 from duckanon.policy.policy import Policy
+from duckanon.statements.options import read_options
+from duckanon.statements.tokens import Piece, Reader
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -104,7 +107,8 @@ def in_words(text: str, flags: Collection[str], keys: Collection[str] = ()) -> s
         name = found["option"] or found["bare"]
         if name in flags:
             column = f"{quoted(found['column'])}=" if found["of"] else ""
-            return flag(name) if found["bare"] else f"{flag(name)} {column}{_as_flag(found)}"
+            alone = found["bare"] or found["word"] == "true"
+            return flag(name) if alone else f"{flag(name)} {column}{_as_flag(found)}"
         if name in keys and found["option"] and not found["of"]:
             return f"{name} = {_as_toml(found)}"
         return found[0]
@@ -144,7 +148,9 @@ def _pairs(text: str) -> list[tuple[str, str]]:
 def _as_flag(found: re.Match[str]) -> str:
     """Value of an option in a message, as a flag has it."""
     if found["list"] is not None:
-        return ",".join(quoted(name.strip()) for name in found["list"].split(","))
+        # Two levels of a column are a range, several columns a list.
+        between = "-" if found["of"] else ","
+        return between.join(quoted(name.strip()) for name in found["list"].split(","))
     if found["map"] is not None:
         return ",".join(f"{quoted(name)}={quoted(one.strip(_QUOTE))}" for name, one in _pairs(found["map"]))
     word = str(found["word"]).strip(_QUOTE)
@@ -182,6 +188,46 @@ def read_text(file: Path, what: str, *, error: type[DuckanonError] = DuckanonErr
         name = "from the standard input" if str(file) == "-" else repr(str(file))
         why = unread.strerror if isinstance(unread, OSError) else first_line(unread)
         raise error(f"cannot read the {what} {name}: {why}") from unread
+
+
+_READING = {
+    "delim": "delimiter", "sep": "delimiter", "quote": "quote", "escape": "escape", "skip": "skip",
+    "dateformat": "date_format", "nullstr": "nulls", "decimal_separator": "decimal",
+}  # fmt: skip
+"""Options of read_csv in --read, and what they are in a `Reading`."""
+
+
+def read_reading(text: str | None, dateformat: str | None, nulls: Sequence[str] | None) -> Reading:
+    """What --read, --dateformat and --null state about CSV files.
+
+    >>> read_reading("delim=';', nullstr='NA'", None, ["-"]) == Reading(nulls=("NA", "-"), delimiter=";")
+    True
+    """
+    stated: dict[str, Any] = {}
+    if text is not None:
+        try:
+            reader = Reader(Piece(f"({text})", 1, 1))
+            options = read_options(reader)
+            if reader.next.kind != "end":
+                raise reader.expected("the end of the options")
+        except StatementError as wrong:
+            raise PolicyError(
+                f"--read {text!r}: {wrong.args[0]}; write NAME='VALUE' between commas"
+            ) from wrong
+        for name, option in options.items():
+            if name not in _READING:
+                raise PolicyError(f"--read: {unknown_option(name, list(_READING))}")
+            value = option.value
+            if name == "nullstr":
+                value = value if isinstance(value, tuple) else (str(value),)
+            elif name == "skip" and not isinstance(value, int):
+                raise PolicyError(f"--read: skip is a number of lines, not {value!r}")
+            elif name != "skip" and not isinstance(value, str):
+                raise PolicyError(f"--read: {name} is a text in single quotes, not {value!r}")
+            stated[_READING[name]] = value
+    if dateformat is not None and stated.setdefault("date_format", dateformat) != dateformat:
+        raise PolicyError(f"--dateformat {dateformat} and --read differ: give one of both")
+    return Reading(**{**stated, "nulls": (*stated.get("nulls", ()), *(nulls or ()))})
 
 
 def _read(name: str, value: Any) -> Any:

@@ -109,7 +109,7 @@ def check_file(file: Path, *, overwrite: bool) -> None:
             raise ReleaseError(
                 f"{shown} is a folder: choose another name"
                 if stat.S_ISDIR(mode)
-                else f"{shown} exists: choose another name, or replace it (overwrite = true, --overwrite)"
+                else f"{shown} exists: choose another name, or replace it by overwrite = true"
             )
         if not stat.S_ISREG(mode):
             raise ReleaseError(f"{shown} is a link or a device: only a plain file is overwritten")

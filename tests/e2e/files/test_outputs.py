@@ -61,10 +61,7 @@ def test_files_are_replaced_only_if_asked(folder: Path) -> None:
         (folder / name).write_text("mine")
         code, out, err = run(folder, *given)
         assert (code, out) == (2, "")
-        assert (
-            err
-            == f"error: {name!r} exists: choose another name, or replace it (overwrite = true, --overwrite)\n"
-        )
+        assert err == f"error: {name!r} exists: choose another name, or replace it by --overwrite\n"
         assert names(folder) == sorted(["in.csv", name])
         (folder / name).unlink()
     for name in ("out.csv", "e.json", "r.html"):
