@@ -15,7 +15,7 @@ from duckanon.cli.sql_kit import sql_kit
 from duckanon.database.templates import ident
 from duckanon.errors import DuckanonWarning, SourceError
 from tests.e2e.evidence_scene import copied, everything_wrong, verified
-from tests.e2e.scenes import EFFORT, PATIENTS, ROOT, stock_cli
+from tests.e2e.scenes import EFFORT, PATIENTS, ROOT, command, stock_cli
 from tests.sql.stock import stock_command
 
 if TYPE_CHECKING:
@@ -134,3 +134,14 @@ def test_sql_kit_writes_the_files_of_the_checkout_and_replaces_none(
     assert sql_kit(folder, overwrite=True) == 0
     assert (folder / "install.sql").read_bytes() == (ROOT / "sql" / "install.sql").read_bytes()
     assert capsys.readouterr().out.count("wrote ") == 4
+
+
+def test_audit_takes_roles_and_thresholds_from_the_file(files: dict[str, Path]) -> None:
+    def audited(name: str, *more: str) -> tuple[int, str]:
+        done = command("audit", f'{files[name]}:"{name.replace(chr(34), 2 * chr(34))}"', *more)
+        return done.returncode, done.stdout + done.stderr
+
+    assert audited("two")[0] == 0
+    assert audited("two", "-k", "61")[0] == 1
+    code, told = audited("graded")
+    assert (code, "use duckanon verify" in told) == (2, True)
