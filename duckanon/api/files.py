@@ -208,7 +208,9 @@ def recorded(con: duckdb.DuckDBPyConnection, name: str) -> tuple[str, RecordedRe
         releases = {_shown(release.target): release for release in read_releases(con, room, called=catalog)}
     if table is not None:
         known = {fold(text): release for text, release in releases.items()}
-        return name, known.get(fold(table)) or known.get(fold(table.removeprefix("main.")))
+        quoted = {(fold(one.target.schema), fold(one.target.name)): one for one in releases.values()}
+        found = known.get(fold(table)) or known.get(fold(table.removeprefix("main.")))
+        return name, found or quoted.get(_quoted(table) or ("", ""))
     if len(releases) != 1:
         raise SourceError(f"database {str(path)!r}: which release? {listed('Releases', list(releases))}")
     ((text, release),) = releases.items()

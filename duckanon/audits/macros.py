@@ -89,12 +89,18 @@ def installed() -> list[tuple[str, str]]:
     """Statements of ``sql/install.sql`` with their questions; parts have none and precede their readers."""
     made: dict[str, str] = {}
     given = _given(made)
-    questions: dict[str, str] = {}
     for name, template in bindings().items():
         made[name] = _made(name, template, True, given)
-        file = f"audit/{name}.sql" if template == _PLAIN_TEMPLATE else template
-        questions[name] = headers.entries(templates.read(file))["question"]
-    return [(questions.get(name, ""), in_lines(text)) for name, text in made.items()]
+    asked = questions()
+    return [(asked.get(name, ""), in_lines(text)) for name, text in made.items()]
+
+
+def questions() -> dict[str, str]:
+    """Question that each audit macro answers, by name."""
+    files = {
+        name: template.replace(_PLAIN_TEMPLATE, f"audit/{name}.sql") for name, template in bindings().items()
+    }
+    return {name: headers.entries(templates.read(file))["question"] for name, file in files.items()}
 
 
 def _made(macro: str, template: str, temporary: bool, given: Mapping[str, object]) -> str:

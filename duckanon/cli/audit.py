@@ -19,7 +19,7 @@ from duckanon.cli.options import DOCUMENT, OF_AUDIT, SHARED, Option, Table, comm
 from duckanon.cli.output import PASSED, VIOLATION, complain, line, note
 from duckanon.database import engine, templates
 from duckanon.database.csv_form import Reading
-from duckanon.database.paths import check_local
+from duckanon.database.paths import check_local, split
 from duckanon.database.relations import current
 from duckanon.errors import DuckanonError, PolicyError, SourceError
 from duckanon.policy.audit_policy import audited
@@ -35,7 +35,7 @@ from duckanon.policy.policy import (
 from duckanon.policy.reported import check_of_rows
 from duckanon.release.frontier import frontier as measured
 from duckanon.release.source import Source
-from duckanon.release.tables import SECOND_ENDING, together
+from duckanon.release.tables import SECOND_ENDING, parts_of, together
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from duckanon.audits.changes import Changes
     from duckanon.audits.report import Report
     from duckanon.policy.checks import Hierarchy
+    from duckanon.release.verify.record import RecordedRelease
 
 KNOWN = (*FORMATS, "html")
 """Values of --format."""
@@ -88,8 +89,9 @@ def audit(
 
     Exit code 1 when it violates a threshold.
     """
-    options = _options(flags, policy)
-    audit_policy = _audited(options, by_flag=flags["quasi_identifiers"] is not None)
+    release = None if policy or flags["quasi_identifiers"] is not None else _release_of(source)
+    options = _options(flags, policy, {} if release is None else _recorded(release, source))
+    audit_policy = _audited(options, by_flag=release is not None or flags["quasi_identifiers"] is not None)
     check_output(output, source, policy, original, against, *hierarchy_names(audit_policy))
     if form == "html":
         required()
@@ -102,6 +104,8 @@ def audit(
     roles = Roles(*(checked(name, options.get(name, ())) for name in ("insensitive", "identifiers")))
     before = None if against is None else _saved(against)
     in_two = options.get("release") == "anatomy" and flags["quasi_identifiers"] is None
+    if release is not None:
+        in_two = len(parts_of(release.released)) > 1
     typed = (*audit_policy.quasi_identifiers, *audit_policy.sensitive)
     second = files.beside(source, SECOND_ENDING) if in_two else None
     if second is not None and original is not None:
@@ -138,9 +142,36 @@ def audit(
     return VIOLATION if report.violated else PASSED
 
 
-def _options(flags: dict[str, Any], file: Path | None) -> dict[str, Any]:
-    """Options of the policy file, replaced by those of the flags."""
-    given = read_flags(flags)
+def _release_of(source: str) -> RecordedRelease | None:
+    """Release with its metadata, if the source is the view of one."""
+    path, table = split(source)
+    if table is None or not path.exists():
+        return None
+    with files.opened(path) as con:
+        return files.recorded(con, source)[1]
+
+
+def _recorded(release: RecordedRelease, source: str) -> dict[str, Any]:
+    """Roles and thresholds in the metadata of a release, as options."""
+    asked = release.asked()
+    if release.proved:
+        names = ", ".join(sorted({measure for measure, _ in release.proved}))
+        raise PolicyError(
+            f"{source}: its policy asks for {names}, which the rows do not show: use duckanon verify, or "
+            "give --qi and thresholds"
+        )
+    if asked.hierarchies:
+        raise PolicyError(
+            f"{source}: the hierarchy of {next(iter(asked.hierarchies))!r} is kept in another form: "
+            "use duckanon verify, or give --qi and thresholds"
+        )
+    values = {name: getattr(asked, name) for name in AUDIT_OPTIONS}
+    return {name: value for name, value in values.items() if value not in (None, (), {})}
+
+
+def _options(flags: dict[str, Any], file: Path | None, recorded: dict[str, Any]) -> dict[str, Any]:
+    """Options of the policy file or of the recorded release, replaced by those of the flags."""
+    given = {**recorded, **read_flags(flags)}
     text = "" if file is None else read_text(file, "policy", error=PolicyError)
     options = stated_options(text, **given)
     check_of_rows(*(options.get(name) for name in ("subject", "p_percent", "min_values")))

@@ -124,6 +124,7 @@ COMMANDS = {
     ),
     "stream": ("stream.stream", "Anonymize a stream, in classes of k within a delay."),
     "spark": ("spark.spark", "Release or audit where Spark runs."),
+    "sql-kit": ("sql_kit.sql_kit", "Write install.sql and gate.sql for the stock duckdb."),
     "methods": ("demo.methods", "List the partition methods."),
 }
 """Module and function of each command, and the first line of its docstring, in the order of the list."""

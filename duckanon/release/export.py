@@ -28,6 +28,7 @@ from duckanon.release import destination, file_evidence, metadata
 from duckanon.release.audit import audit_published, trees_of
 from duckanon.release.cells import header_of, spans_of, texts_of, warn_of_formulas
 from duckanon.release.chain import changed_by_hand, record
+from duckanon.release.check_view import Exported, check_query, comments, proved_of
 from duckanon.release.tables import SECOND_ENDING, parts_of, read
 
 if TYPE_CHECKING:
@@ -322,7 +323,31 @@ def _fill(con: duckdb.DuckDBPyConnection, release: _ExportedRelease, draft: Path
             columns = columns_of(con, subquery(query), "export")
             _write(con, fresh, query, schema="duckanon", name=table, columns=columns)
         write_macros(fresh)
+        _describe(con, fresh, release)
         detach(fresh)
+
+
+def _describe(
+    con: duckdb.DuckDBPyConnection, fresh: duckdb.DuckDBPyConnection, release: _ExportedRelease
+) -> None:
+    """Write the view that audits the release, and the comments."""
+    published = release.published
+    query = templates.render(
+        "evidence/recorded.sql.j2:thresholds",
+        catalog=published.target.catalog,
+        release_id=published.release_id,
+    )
+    exported = Exported(
+        published.target.name,
+        release.columns,
+        release.released,
+        Policy.from_toml(published.policy).audited(),
+        proved_of(engine.rows(con, query, "export")),
+    )
+    _on(fresh, templates.render("session.sql.j2:use", catalog="export", schema="main"))
+    _on(fresh, templates.render("export/check.sql.j2:view", query=check_query(exported)))
+    _on(fresh, templates.render("export/check.sql.j2:comment", comments=comments(exported)))
+    _on(fresh, templates.render("session.sql.j2:use", catalog="memory", schema="main"))
 
 
 def attach(con: duckdb.DuckDBPyConnection, file: Path, *, new: bool) -> None:

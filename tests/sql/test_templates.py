@@ -35,7 +35,7 @@ each_file = pytest.mark.parametrize("name", ours)
 
 HEADER = re.compile(r"(?P<hidden>\{#\n)?(?P<lines>(?:--.*\n)+)(?(hidden)#\}\n)")
 WRITES = {
-    "ALTER", "ATTACH", "AUDIT", "BEGIN", "COPY", "CREATE ANONYMIZED VIEW", "CREATE SCHEMA", "CREATE TABLE", "DELETE",
+    "ALTER", "ATTACH", "AUDIT", "BEGIN", "COMMENT", "COPY", "CREATE ANONYMIZED VIEW", "CREATE SCHEMA", "CREATE TABLE", "CREATE VIEW", "DELETE",
     "DETACH", "DROP", "EXPORT", "INSERT", "RESET", "SET", "UPDATE", "USE",
 }  # fmt: skip
 ANSWERS = {"CREATE OR REPLACE TEMP", "CREATE TEMP", "DESCRIBE", "FROM", "SELECT", "WITH"}

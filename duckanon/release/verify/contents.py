@@ -17,6 +17,7 @@ import duckdb
 from duckanon.database import engine, file_room, templates
 from duckanon.database.relations import columns_of, databases, subquery
 from duckanon.errors import DuckanonError
+from duckanon.release.check_view import CHECK, Exported, check_query, comments, proved_of
 from duckanon.release.export import attach, detach, write_macros
 from duckanon.release.metadata import METADATA, SCHEMA
 from duckanon.release.tables import parts_of
@@ -44,7 +45,7 @@ class Held:
 
     differences: tuple[str, ...]  # metadata without a release; in an exported file, contents not by EXPORT
     notes: tuple[str, ...]  # macros that cannot be checked, because another version wrote the file
-    macros: bool | None  # whether exactly the macros of EXPORT exist; None for the owner's database
+    macros: bool | None  # whether macros, check and comments are EXPORT's; None for the owner's database
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,9 @@ def held(con: duckdb.DuckDBPyConnection, home: str, told: str, recorded: Sequenc
     ]
     beside, notes = _beside_the_blocks(con, home, recorded)
     differences += beside
-    macros = list(_macros_that_differ(con, home, written))
+    if len(recorded) > 1:
+        differences.append(f"the file records {len(recorded)} releases, and EXPORT writes one")
+    macros = [*_macros_that_differ(con, home, written), *_words_that_differ(con, home, recorded)]
     programs = version("duckanon"), duckdb.__version__
     writers = _writers(recorded)
     if programs in writers or not macros:
@@ -177,7 +180,7 @@ def _others(
         for release in recorded
         for part in parts_of(release.released)
     }
-    ours |= {f"schema {SCHEMA}"}
+    ours |= {f"schema {SCHEMA}", f"view {SCHEMA}.{CHECK}"}
     ours |= {f"table {SCHEMA}.{name}" for name in METADATA} | written.columns
     ours |= {f"table {SCHEMA}.{column.tree}" for release in recorded for column in release.columns}
     query = templates.render("evidence/contents.sql.j2:objects", catalog=home, metadata=METADATA)
@@ -199,6 +202,42 @@ def _macros_that_differ(con: duckdb.DuckDBPyConnection, home: str, written: _Exp
     for key in macros:
         if key not in written.macros:
             yield f"the file holds the macro {'.'.join(key)}, which EXPORT does not write"
+
+
+def _words_that_differ(
+    con: duckdb.DuckDBPyConnection, home: str, recorded: Sequence[RecordedRelease]
+) -> Iterator[str]:
+    """Tell what the file says about itself that EXPORT of the recorded release does not write.
+
+    A missing comment says nothing false.
+    """
+    release = recorded[0]
+    place = f"{SCHEMA}.{CHECK}"
+    try:
+        columns = [(str(column.name), str(column.type)) for column in release.columns]
+        proved = proved_of(release.thresholds)
+        exported = Exported(release.target.name, columns, release.released, release.asked(), proved)
+        ours, expected = _is_check(con, home, check_query(exported)), comments(exported)
+    except DuckanonError as failure:
+        yield f"the view {place} cannot be compared: {failure}"
+        return
+    if ours is None:
+        yield f"the view {place} is missing"
+    elif not ours:
+        yield f"the view {place} is not the one that duckanon {version('duckanon')} writes: ask it nothing"
+    known = {(comment.about, comment.text) for comment in expected}
+    query = templates.render("evidence/contents.sql.j2:comments", catalog=home)
+    for kind, schema, name, text in engine.rows(con, query, STAGE):
+        about = f"comment on {kind} {name if schema is None else f'{schema}.{name}'}"
+        if (about, text) not in known:
+            yield f"the file holds the {about}, which EXPORT does not write"
+
+
+def _is_check(con: duckdb.DuckDBPyConnection, home: str, query: str) -> bool | None:
+    """Whether the view of the file has exactly this query; None without a view. It is not run."""
+    values = {"catalog": home, "schema": SCHEMA, "view": CHECK, "query": query}
+    rows = engine.rows(con, templates.render("evidence/contents.sql.j2:check", **values), STAGE)
+    return bool(rows[0][0]) if rows else None
 
 
 @cache

@@ -1,0 +1,148 @@
+"""The view ``duckanon.check`` of an exported file, and the comments on what the file holds.
+
+View and comments follow from the metadata of the release, so that `verify` writes them anew and compares.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from duckanon.database import templates
+from duckanon.database.relations import named
+from duckanon.policy.bind import Role, bind_audit
+from duckanon.policy.names import RECORDS
+from duckanon.policy.reported import OF_THE_RECORDS
+from duckanon.release.metadata import SCHEMA
+from duckanon.release.tables import parts_of, sensitive_of, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from duckanon.policy.bind import Attribute
+    from duckanon.policy.policy import AuditPolicy
+    from duckanon.release.tables import Released
+
+    Threshold = tuple[str, str | None, Decimal]
+
+CHECK = "check"
+"""Name of the view, in the schema of the metadata."""
+
+_RELEASE = "Release of duckanon. FROM duckanon.check audits it; the columns say what was done to them."
+
+_SECOND = "Second table of the release: the sensitive values of each class."
+
+_COUNT = "Number of records of the class that have these values."
+
+_CHECK = (
+    "Audit of the release by its recorded thresholds, one row a threshold. found and passed are NULL where "
+    "the rows do not show the measure: it was proved when the release was made."
+)
+
+_METADATA = {
+    "releases": "The release: its name, size, method and information loss.",
+    "columns": "The released columns: role, recode, distance and hierarchy of each.",
+    "thresholds": "The thresholds that the policy asked for.",
+    "audits": "The recorded audits, one row a measure; duckanon verify repeats them.",
+}
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What the metadata of an exported file say about its release."""
+
+    name: str
+    columns: Sequence[tuple[str, str]]  # name and type of each released column
+    released: Sequence[Released]
+    policy: AuditPolicy
+    proved: Sequence[Threshold]  # of `OF_THE_RECORDS`
+
+
+@dataclass(frozen=True)
+class Comment:
+    """A comment on an object, or on one of its columns."""
+
+    kind: str  # table, view, macro or column
+    schema: str
+    name: str
+    text: str
+    column: str | None = None
+
+    @property
+    def about(self) -> str:
+        """The object, as `verify` names it."""
+        place = f"{self.schema}.{self.name}" + ("" if self.column is None else f".{self.column}")
+        return f"comment on {self.kind.removesuffix(' table')} {place}"
+
+
+def proved_of(thresholds: Sequence[Sequence[Any]]) -> list[Threshold]:
+    """Thresholds that released rows do not show, from rows that begin with measure, column and threshold."""
+    found = [(row[0], row[1], row[2]) for row in thresholds if row[0] in OF_THE_RECORDS]
+    return sorted(found, key=lambda row: (row[0], row[1] or ""))
+
+
+def check_query(exported: Exported) -> str:
+    """Query of ``duckanon.check``: the audit of the release by the macros of the file."""
+    relations = [named("main", part.of(exported.name)) for part in parts_of(exported.released)]
+    attributes = _audited(exported)
+    return templates.render(
+        "export/check.sql.j2:query",
+        rows=whole(relations, exported.columns, sensitive_of(exported.released)),
+        name=exported.name,
+        qi=[one.name for one in attributes if one.role is Role.QUASI_IDENTIFIER],
+        sensitive=[one for one in attributes if one.role is Role.SENSITIVE],
+        k=exported.policy.k,
+        l_diversity=exported.policy.l_diversity,
+        c=_short(exported.policy.c),
+        trees={one.name: one.tree for one in exported.released},
+        proved=exported.proved,
+    ).strip()
+
+
+def comments(exported: Exported) -> list[Comment]:
+    """Comments on the tables of a release and their columns, on the metadata and on every macro."""
+    # sqlglot reads the macros; importing it takes a quarter of the start of every command.
+    from duckanon.audits import macros
+
+    found = [Comment("macro table", "main", name, text) for name, text in macros.questions().items()]
+    found += [Comment("table", SCHEMA, name, text) for name, text in _METADATA.items()]
+    found.append(Comment("view", SCHEMA, CHECK, _CHECK))
+    attributes = {one.name: one for one in _audited(exported)}
+    texts = {one.name: _column(one, attributes.get(one.name), exported.policy) for one in exported.released}
+    for part in parts_of(exported.released):
+        table = part.of(exported.name)
+        found.append(Comment("table", "main", table, _SECOND if part.ending else _RELEASE))
+        own = RECORDS if part.ending else None
+        for column in part.columns:
+            text = _COUNT if column == own else texts[column]
+            found.append(Comment("column", "main", table, text, column))
+    trees = {one.tree: one.name for one in exported.released if one.tree is not None}
+    found += [Comment("table", SCHEMA, tree, f"Hierarchy of {name}.") for tree, name in trees.items()]
+    return found
+
+
+def _audited(exported: Exported) -> list[Attribute]:
+    """Audited columns; the metadata keep thresholds with more digits than the policy."""
+    bound = bind_audit(exported.policy, exported.columns)
+    return [replace(one, t=_short(one.t), l=_short(one.l)) for one in bound]
+
+
+def _column(column: Released, audited: Attribute | None, policy: AuditPolicy) -> str:
+    """Role of a column, how it was recoded, and its thresholds."""
+    if column.role == Role.CLASS.value:
+        return f"Number of the class; k = {policy.k}."
+    words = [column.role.replace("_", "-")]
+    if column.recode is not None:
+        words.append(f"recode = {column.recode}")
+    if audited is not None and audited.role is Role.SENSITIVE:
+        words.append(f"distance = {audited.distance}")
+        c = "" if policy.c is None else f", c = {_short(policy.c)}"
+        words += [] if audited.t is None else [f"t = {audited.t}"]
+        words += [] if audited.l is None else [f"l = {audited.l} ({policy.l_diversity}{c})"]
+    return f"{', '.join(words)}."
+
+
+def _short(number: Decimal | None) -> Decimal | None:
+    """Number without needless digits."""
+    return None if number is None else Decimal(format(number.normalize(), "f"))
