@@ -11,7 +11,7 @@ import duckdb
 from duckanon.api import files, python
 from duckanon.api.frames import arrow_table
 from duckanon.audits.run import audit_copied, audit_relation
-from duckanon.database import engine, paths
+from duckanon.database import engine, paths, sources
 from duckanon.database.intake import register_source
 from duckanon.errors import PolicyError, SourceError
 from duckanon.policy.names import twice
@@ -139,10 +139,10 @@ def _opened(
             register_source(con, arrow_table(table), "assert_private")
             yield con, "assert_private", f"the {type(table).__name__}"
         return
-    if not paths.split(str(table))[0].suffix:
+    if sources.is_plain(str(table)) and not paths.split(str(table))[0].suffix:
         raise SourceError(f"{str(table)!r} is no file: for the name of a table, give con=...")
     trees = hierarchy_names(policy)
-    with files.opened(table, *trees, trust=trust) as con:
+    with files.opened(table, trees=trees, trust=trust) as con:
         relation = files.relation(
             con,
             str(table),

@@ -11,6 +11,7 @@ import duckdb
 from duckdb import DuckDBPyConnection, DuckDBPyRelation, ExpectedResultType
 
 from duckanon.api.execute import Outcome, run_statement
+from duckanon.api.frames import variables
 from duckanon.api.sql_functions import add_called
 from duckanon.database import engine
 from duckanon.database.interrupts import interruptible, watching
@@ -100,9 +101,14 @@ class Connection:
         if pieces and parse(pieces[-1]) is None:
             for piece in pieces[:-1]:
                 self._run(script, piece, None, lazy=False)
-            with _located(script, pieces[-1]), watching(self._connection):
-                add_called(self._connection, pieces[-1].text)
-                return self._connection.execute(pieces[-1].text, params)
+            last = pieces[-1].text
+            with _located(script, pieces[-1]), variables(self._connection, last) as replaced:
+                if replaced:
+                    # The rows are read while the variable is seen.
+                    return self._rows(last, params, lazy=False) or self._connection
+                with watching(self._connection):
+                    add_called(self._connection, last)
+                    return self._connection.execute(last, params)
         return self.sql(text, params) or self._connection
 
     @interruptible
@@ -149,8 +155,9 @@ class Connection:
         from duckanon.streams.tables import stream_to_table
 
         asked = stream_options(options)
-        add_called(self._connection, query)
-        return stream_to_table(self._connection, query, into, asked)
+        with variables(self._connection, query):
+            add_called(self._connection, query)
+            return stream_to_table(self._connection, query, into, asked)
 
     @interruptible
     def run_script(self, script: str | Path) -> list[Outcome]:
@@ -230,9 +237,10 @@ class Connection:
         """Run one statement of a script; an error gets its line of the script."""
         with _located(script, piece):
             statement = parse(piece)
-        with _located(script, piece, statement):
+        with _located(script, piece, statement), variables(self._connection, piece.text) as replaced:
             if statement is None:
-                return self._rows(piece.text, params, lazy=lazy)
+                # A variable is seen only while the statement runs.
+                return self._rows(piece.text, params, lazy=lazy and not replaced)
             if params:
                 raise StatementError(
                     "our statements take no parameters; write the values", piece.line, piece.column
@@ -312,15 +320,14 @@ def connect(database: str | Path = ":memory:", *, read_only: bool = False, **con
 
     Notes
     -----
-    Python variables are not visible as tables, so a script means the same everywhere. To query a frame, call
-    ``con.duckdb.register(name, frame)``. DuckDB's progress bar is off, since it writes to stdout. DuckDB's
-    allocator returns memory sooner than by default.
+    A statement sees tables of pandas, polars and Arrow in the variables of its caller, as in DuckDB: ``FROM
+    frame``. The setting ``python_enable_replacements=False`` ends that. DuckDB's progress bar is off, since
+    it writes to stdout. DuckDB's allocator returns memory sooner than by default.
 
     A new database file has the storage version of DuckDB 1.2, so that the stock command line opens it. For a
     VARIANT in it ask for ``storage_compatibility_version="latest"``. An existing file keeps its version.
     """
-    settings = {"python_enable_replacements": False, **_OLD_STORAGE, **config}
-    connection = duckdb.connect(str(database), read_only=read_only, config=settings)
+    connection = duckdb.connect(str(database), read_only=read_only, config={**_OLD_STORAGE, **config})
     engine.quiet(connection)
     engine.frugal(connection, config)
     return Connection(connection)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+import tempfile
+from contextvars import ContextVar
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from duckanon.database import engine, own_copy, templates
+from duckanon.database import drafts, engine, own_copy, sources, templates
 from duckanon.database.csv_files import AS_FOUND, Csv, Reading, read_csv
-from duckanon.database.paths import DATABASES, check_readable, check_unpacked, split
+from duckanon.database.paths import DATABASES, check_readable, check_unpacked, local, split
 from duckanon.database.relations import Target, columns_of, databases, relation_of
 from duckanon.errors import PolicyError, SourceError
 from duckanon.policy.names import fold, listed, suggestion, twice
@@ -17,8 +22,7 @@ from duckanon.release.verify.record import read_releases
 from duckanon.statements.tokens import parse_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import duckdb
 
@@ -31,12 +35,55 @@ _RESERVED = frozenset(
 )
 
 
+_GATHERED: ContextVar[Mapping[str, sources.Files]] = ContextVar("gathered", default=MappingProxyType({}))
+"""The files of the sources of `opened`, by the name of the source."""
+
+
+@contextlib.contextmanager
 def opened(
-    *names: str | Path, folders: Iterable[Path] = (), trust: bool = False
-) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
-    """Connection in memory that reaches the files named on the command line, and no other file."""
-    # Files may be written in `folders`. With `trust` the views of the user's own files run without limits.
-    return foreign.opened([split(str(name))[0] for name in names], folders=folders, trust=trust)
+    *names: str | Path, trees: Iterable[str] = (), folders: Iterable[Path] = (), trust: bool = False
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Give a connection in memory that reaches the files of the named sources, and no other file.
+
+    A source that is no plain file is written to a private folder first, which is removed at the end. `trees`
+    are hierarchies. Files may be written in `folders`. With `trust` the views of the user's own files run
+    without limits.
+    """
+    folders = list(folders)
+    with gathered(*map(str, names), folders=folders) as found:
+        files = [path for one in found.values() for path in one.paths]
+        files += [split(tree)[0] for tree in trees]
+        token = _GATHERED.set(found)
+        try:
+            with foreign.opened(files, folders=folders, trust=trust) as con:
+                yield con
+        finally:
+            _GATHERED.reset(token)
+
+
+@contextlib.contextmanager
+def gathered(*names: str, folders: Iterable[Path] = ()) -> Iterator[Mapping[str, sources.Files]]:
+    """Give the plain files of each source, see `duckanon.database.sources`, up to the end of the block."""
+    with contextlib.ExitStack() as stack:
+        room = _room(stack, [*folders, Path(), Path(tempfile.gettempdir())])
+        yield {name: sources.gathered(name, room) for name in dict.fromkeys(names)}
+
+
+def _room(stack: contextlib.ExitStack, parents: Iterable[Path]) -> Callable[[], Path]:
+    """Private folder for copies of sources, in the first parent that takes one; made when it is needed."""
+    made: list[Path] = []
+
+    def room() -> Path:
+        for parent in () if made else parents:
+            folder = stack.enter_context(drafts.spill(parent))
+            if folder is not None:
+                made.append(folder)
+                break
+        if not made:
+            raise SourceError("no folder takes a private copy of the source: set TMPDIR to one that does")
+        return made[0]
+
+    return room
 
 
 def relation(
@@ -68,14 +115,23 @@ def source(
     reading: Reading = AS_FOUND,
 ) -> Csv | str:
     """CSV file, or for other files the relation of `relation`."""
-    path, table = split(name)
+    found = _GATHERED.get().get(name) or sources.plain(name)
+    path, table = (found.path, None) if found.form else split(name)
     check_readable(path)
     if table is not None:
         return _rows(con, path, table, trust=trust)
-    if path.suffix.lower() == ".parquet":
-        return _parquet(con, path)
-    if path.suffix.lower() in {".csv", ".tsv"}:
-        return read_csv(con, path, apart=apart, typed=typed, reading=reading)
+    if found.form == "parquet":
+        return _parquet(con, found)
+    if found.form == "json":
+        return _json(con, found, reading)
+    if found.form == "csv":
+        called = None if sources.is_plain(name) else name
+        read = read_csv(con, path, apart=apart, typed=typed, reading=reading, called=called)
+        if found.joined > 1 and read.form.has_preface:
+            raise SourceError(
+                f"{name!r}: lines before the header or comments in files that are read as one: leave them out"
+            )
+        return read
     check_unpacked(path)
     form = (
         f"{name}:table" if path.suffix.lower() in DATABASES else "file.csv, file.parquet or file.duckdb:table"
@@ -85,7 +141,7 @@ def source(
 
 def parts(con: duckdb.DuckDBPyConnection, name: str) -> list[str] | None:
     """Name of a table in its own database, with its schema unless that is ``main``; None for a plain file."""
-    path, table = split(name)
+    path, table = split(name) if local(name) else (Path(name), None)
     if table is None:
         return None
     schema, found, _ = _located(con, _attached(con, path), f"database {str(path)!r}", table)
@@ -125,7 +181,7 @@ def columns(con: duckdb.DuckDBPyConnection, name: str) -> list[str]:
 
 def beside(name: str, ending: str) -> str:
     """Name with an ending: of a table in the same database, or of a file in the same folder."""
-    path, table = split(name)
+    path, table = split(name) if local(name) else (Path(name), None)
     if table is None:
         return str(path.with_name(f"{path.stem}{ending}{path.suffix}"))
     return f'{name[:-1]}{ending}"' if name.endswith('"') else f"{name}{ending}"
@@ -134,10 +190,10 @@ def beside(name: str, ending: str) -> str:
 def recorded(con: duckdb.DuckDBPyConnection, name: str) -> tuple[str, RecordedRelease | None]:
     """Name of a release with its metadata, or with None if it has no metadata."""
     # A database with one release needs no table name. A SourceError if it has none or several.
-    path, table = split(name)
-    check_readable(path)
+    path, table = split(name) if local(name) else (Path(), None)
     if path.suffix.lower() not in DATABASES:
         return name, None
+    check_readable(path)
     catalog = _attached(con, path)
     kinds = dict(engine.rows(con, templates.render("catalog/databases.sql.j2:with_releases"), "open"))
     if kinds.get(catalog) not in {"releases", "exported"}:
@@ -271,28 +327,82 @@ def _quoted(table: str) -> tuple[str, str] | None:
     return None if parts.catalog else (fold(parts.schema or "main"), fold(parts.name))
 
 
-def read_by_anyone(name: str, relation: str) -> str:
-    """Relation, as SQL text, by which any reader reads a plain file; `relation` is the one used here."""
-    path, _ = split(name)
-    return _of_parquet(path) if path.suffix.lower() == ".parquet" else relation
+def read_by_anyone(name: str, read: Csv | str) -> str:
+    """Relation, as SQL text, by which any reader reads the files of a source that is no database."""
+    found = _GATHERED.get().get(name) or sources.plain(name)
+    if sources.is_plain(name):
+        if isinstance(read, Csv):
+            return read.relation
+        return foreign.parquet(found.path) if found.form == "parquet" else _of_json(found.paths, AS_FOUND)
+    shown = "/dev/stdin" if name == sources.STDIN else name
+    if local(name) and Path(name).is_dir():
+        endings = {Path(one).name.partition(".")[2] for one in found.origins}
+        shown = f"{name.rstrip('/')}/**/*.{endings.pop()}"
+    return read.form.relation(given=shown) if isinstance(read, Csv) else _as_written(found, shown)
 
 
-def _of_parquet(path: Path) -> str:
-    return templates.render("relation.sql.j2:file", name=path, form="parquet").strip()
+def stem(name: str) -> str:
+    """Name for what is made of a source: of its file without endings, or of its folder."""
+    if name == sources.STDIN:
+        return "stdin"
+    if sources.is_plain(name):
+        return split(name)[0].stem
+    plain = (re.sub(r"\W+", "_", part.partition(".")[0]).strip("_") for part in reversed(Path(name).parts))
+    return next((part for part in plain if part), "source")
 
 
-def _parquet(con: duckdb.DuckDBPyConnection, path: Path) -> str:
-    stage = f"file {str(path)!r}"
-    query = templates.render("files/stated.sql.j2:parquet_names", path=path)
-    columns, inside = [], 0
-    # The first entry is the root. The columns inside a column follow that column.
-    for name, children, _ in engine.rows(con, query, stage, error=SourceError)[1:]:
-        if inside:
-            inside -= 1
-        else:
-            columns.append(name)
-        inside += children
-    again = twice(columns)
-    if again is not None:
-        raise SourceError(f"{stage}: the file has the column {again!r} twice: rename one")
-    return foreign.own_rows(con, _of_parquet(path), stage, of=path)
+def _as_written(found: sources.Files, shown: str) -> str:
+    types = list(foreign.types_of_folders(found).items())
+    return templates.render("relation.sql.j2:as_written", name=shown, form=found.form, types=types).strip()
+
+
+def _of_json(
+    paths: Iterable[Path], reading: Reading, columns: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    return templates.render(
+        "relation.sql.j2:json", names=list(paths), columns=list(columns.items()), dates=reading.date_format
+    ).strip()
+
+
+def _parquet(con: duckdb.DuckDBPyConnection, found: sources.Files) -> str:
+    for place, path in enumerate(found.paths):
+        query = templates.render("files/stated.sql.j2:parquet_names", path=path)
+        columns, inside = [], 0
+        # The first entry is the root. The columns inside a column follow that column.
+        for name, children, _ in engine.rows(con, query, found.stage, error=SourceError)[1:]:
+            if inside:
+                inside -= 1
+            else:
+                columns.append(name)
+            inside += children
+        again = twice(columns)
+        if again is not None:
+            raise SourceError(
+                f"file {found.called(place)!r}: the file has the column {again!r} twice: rename one"
+            )
+    return foreign.own_files(con, found)
+
+
+def _json(con: duckdb.DuckDBPyConnection, found: sources.Files, reading: Reading) -> str:
+    """Our table with the rows of JSON files; the records of all files tell the types."""
+    keys = [_keys(con, [path], found, reading) for path in found.paths]
+    other = next((place for place, one in enumerate(keys) if one.keys() != keys[0].keys()), None)
+    if other is not None:
+        key = next(iter(keys[0].keys() ^ keys[other].keys()))
+        raise SourceError(
+            f"{found.stage}: {found.called(0)!r} and {found.called(other)!r} have different keys, as "
+            f"{key!r}; a record of every file must have all keys, null without a value"
+        )
+    columns = _keys(con, found.paths, found, reading) if len(keys) > 1 else keys[0]
+    relations = [_of_json([path], reading, columns) for path in found.paths]
+    return foreign.own_parts(con, found, relations, list(columns))
+
+
+def _keys(
+    con: duckdb.DuckDBPyConnection, paths: Iterable[Path], found: sources.Files, reading: Reading
+) -> dict[str, str]:
+    """Keys of the records of JSON files with their types; a SourceError if they are no objects."""
+    keys = dict(columns_of(con, _of_json(paths, reading), found.stage))
+    if list(keys) == ["json"]:
+        raise SourceError(f'{found.stage}: its records are no objects: give such as {{"age": 31}}')
+    return keys

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 
 from duckanon.api import objects
+from duckanon.database import engine, templates
 from duckanon.database.intake import children, plain_type, readable
-from duckanon.errors import ReleaseError, SourceError, tell
+from duckanon.errors import DuckanonError, ReleaseError, SourceError, tell, user_frame
 from duckanon.policy.names import twice
+from duckanon.statements.tokens import tokenize, unquoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 TEXTS = (pa.uuid(), pa.json_())
 """Arrow types that become text in a release, and are restored in an Arrow table."""
@@ -41,6 +46,44 @@ def arrow_table(table: object) -> pa.Table:
     if again is not None:
         raise SourceError(f"the {kind} has the column {again!r} twice: rename one")
     return arrow
+
+
+@contextlib.contextmanager
+def variables(con: duckdb.DuckDBPyConnection, text: str) -> Iterator[bool]:
+    """Let the statement `text` see tables in the caller's variables; give whether it names one.
+
+    As in DuckDB, a relation comes first, and the setting ``python_enable_replacements`` allows it.
+    """
+    frame = user_frame(sys._getframe(2))
+    named = dict.fromkeys(unquoted(token) for token in tokenize(text) if token.kind in {"word", "name"})
+    found = {name: frame.f_locals.get(name, frame.f_globals.get(name)) for name in named}
+    tables = {name: value for name, value in found.items() if _is_table(value)}
+    if tables and _allowed(con):
+        tables = {name: value for name, value in tables.items() if not _known(con, name)}
+    else:
+        tables = {}
+    with engine.registered(con, {name: readable(arrow_table(value)) for name, value in tables.items()}):
+        yield bool(tables)
+
+
+def _is_table(value: object) -> bool:
+    """Whether a variable is a table that can be read more than once."""
+    if isinstance(value, type | pa.RecordBatchReader | duckdb.DuckDBPyRelation):
+        return False
+    return hasattr(value, "__arrow_c_stream__") and hasattr(value, "columns")
+
+
+def _allowed(con: duckdb.DuckDBPyConnection) -> bool:
+    query = templates.render("session.sql.j2:setting", name="python_enable_replacements")
+    with contextlib.suppress(DuckanonError):
+        return bool(engine.rows(con, query, "variables")[0][0])
+    return False
+
+
+def _known(con: duckdb.DuckDBPyConnection, name: str) -> bool:
+    """Whether a relation has a name."""
+    query = templates.render("catalog/views.sql.j2:called", name=name)
+    return bool(engine.rows(con, query, "variables")[0][0])
 
 
 def _arrow(table: object) -> pa.Table | None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from duckanon.api import sql_functions
 from duckanon.api.connection import Connection
-from duckanon.api.frames import TEXTS, arrow_table, as_given, in_other_form
+from duckanon.api.frames import TEXTS, arrow_table, as_given, in_other_form, variables
 from duckanon.audits.run import audit_named
 from duckanon.database import engine, outgoing, templates
 from duckanon.database.handover import same_column
@@ -72,7 +72,8 @@ def anonymize(
     """
     plain = _plain(con)
     target = resolve(plain, parse_name(name))
-    return create(plain, _query(source), policy, target, or_replace=or_replace, effect=effect)
+    with variables(plain, source):
+        return create(plain, _query(source), policy, target, or_replace=or_replace, effect=effect)
 
 
 @interruptible
@@ -101,7 +102,8 @@ def audit(con: Connection | duckdb.DuckDBPyConnection, relation: str, policy: Po
     """
     if isinstance(policy, Policy):
         check_of_rows(policy.subject, policy.p_percent, policy.min_values)
-    return audit_named(_plain(con), parse_name(relation), policy, called=relation)
+    with variables(_plain(con), relation):
+        return audit_named(_plain(con), parse_name(relation), policy, called=relation)
 
 
 def register(con: Connection | duckdb.DuckDBPyConnection) -> None:

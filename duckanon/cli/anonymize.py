@@ -15,9 +15,9 @@ from duckanon.audits.html.report import html_report
 from duckanon.cli.completion import of_file
 from duckanon.cli.documents import deliver, show
 from duckanon.cli.flags import policy_of_flags
-from duckanon.cli.options import FILES, OF_POLICY, Option, command
+from duckanon.cli.options import FILES, OF_POLICY, SOURCES, Option, command
 from duckanon.cli.output import PASSED
-from duckanon.database import paths, templates
+from duckanon.database import paths, sources, templates
 from duckanon.database.csv_files import Csv, Reading, written
 from duckanon.database.interrupts import interruptible
 from duckanon.database.relations import Target, relation_of
@@ -59,9 +59,7 @@ if TYPE_CHECKING:
 def anonymize(
     source: Annotated[
         str,
-        typer.Argument(
-            metavar="IN", help="file.csv, file.parquet or file.duckdb:table", autocompletion=of_file
-        ),
+        typer.Argument(metavar="IN", help=SOURCES, autocompletion=of_file),
     ],
     target: Annotated[str, typer.Argument(metavar="OUT", help="a new .csv, .parquet, or file.duckdb:table")],
     *,
@@ -94,7 +92,7 @@ def anonymize(
                 check_beside(str(beside), ending, overwrite=overwrite)
         if report is not None:
             required()
-    opened = files.opened(source, *trees, folders=[path.parent], trust=trust)
+    opened = files.opened(source, trees=trees, folders=[path.parent], trust=trust)
     with opened as con:
         read = files.source(con, source, typed=_typed(release_policy), trust=trust, reading=reading)
         _check_unnamed(read, release_policy)
@@ -128,10 +126,14 @@ def anonymize(
 
 def _check_unread(written: Sequence[Path | None], read: Sequence[str | Path | None]) -> None:
     """Raise if a file that the command writes is one that it reads."""
-    inputs = [paths.split(str(name))[0] for name in read if name is not None]
-    for file in written:
-        if file is not None and any(one.exists() and file.exists() and file.samefile(one) for one in inputs):
+    names = [str(name) for name in read if name is not None]
+    inputs = [path for name in names for path in sources.named(name)]
+    for file in filter(None, written):
+        if any(one.exists() and file.exists() and file.samefile(one) for one in inputs):
             raise ReleaseError(f"{str(file)!r} is read by this command: give another file")
+        within = next((name for name in names if sources.covers(name, file)), None)
+        if within is not None:
+            raise ReleaseError(f"{str(file)!r} would be one of the files of {within!r}: give another file")
 
 
 def _typed(policy: Policy) -> tuple[str, ...]:

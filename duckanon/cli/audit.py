@@ -106,9 +106,8 @@ def audit(
             "--original compares records, and with release = 'anatomy' none has a sensitive value of its "
             "own: leave it out"
         )
-    asked_for = (source, second, original, *hierarchy_names(audit_policy))
-    named = [name for name in asked_for if name is not None]
-    with files.opened(*named, trust=trust) as con:
+    named = [name for name in (source, second, original) if name is not None]
+    with files.opened(*named, trees=hierarchy_names(audit_policy), trust=trust) as con:
         relation = files.relation(
             con, source, apart=audit_policy.quasi_identifiers, typed=typed, trust=trust, reading=reading
         )

@@ -129,7 +129,7 @@ def linkage(
     )
     wanted = read_flags({"sensitive": flags["sensitive"]}).get("sensitive")
     second = files.beside(release, SECOND_ENDING)
-    with files.opened(original, release, *trees, trust=trust) as con:
+    with files.opened(original, release, trees=trees, trust=trust) as con:
         before, after = (
             files.relation(con, name, trust=trust, reading=reading) for name in (original, release)
         )

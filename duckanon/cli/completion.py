@@ -12,10 +12,13 @@ import typer  # noqa: TC002 - typer reads the annotations
 from duckanon.api import files
 from duckanon.cli.flags import quoted
 from duckanon.cli.parsing import UNCOMPLETED_PART
+from duckanon.database.paths import split
 from duckanon.errors import DuckanonError
+from duckanon.release import foreign
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
 
 _SOURCES = ("source", "table", "original", "older")
@@ -42,7 +45,7 @@ def of_option(choices: Sequence[str], form: str | None) -> Callable[..., list[st
 def of_file(incomplete: str) -> list[str]:
     """Completion of ``file.duckdb:table``; the shell itself completes names of files."""
     name = os.environ.get(UNCOMPLETED_PART, "") + incomplete
-    with contextlib.suppress(DuckanonError, duckdb.Error, OSError), files.opened(name) as con:
+    with contextlib.suppress(DuckanonError, duckdb.Error, OSError), _reaching(name) as con:
         return _behind(files.tables(con, name))
     return []
 
@@ -52,9 +55,14 @@ def _columns(ctx: typer.Context) -> list[str]:
     given = [ctx.params.get(name) for name in _SOURCES] + [word for word in ctx.args if word[:1] != "-"]
     name = next((str(one) for one in given if one), None)
     if name is not None:
-        with contextlib.suppress(DuckanonError, duckdb.Error, OSError), files.opened(name) as con:
+        with contextlib.suppress(DuckanonError, duckdb.Error, OSError), _reaching(name) as con:
             return files.columns(con, name)
     return []
+
+
+def _reaching(name: str) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
+    """Connection to a plain file: what must be fetched or unpacked first is not read for a completion."""
+    return foreign.opened([split(name)[0]])
 
 
 def _behind(words: Sequence[str]) -> list[str]:

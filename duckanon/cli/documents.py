@@ -15,7 +15,7 @@ from duckanon.api.execute import Outcome
 from duckanon.audits.legible import legible
 from duckanon.audits.report import text_table
 from duckanon.cli.output import line
-from duckanon.database import drafts, paths
+from duckanon.database import drafts, paths, sources
 from duckanon.database.interrupts import interruptible, settle, wrote
 from duckanon.errors import DuckanonError
 from duckanon.policy.names import suggestion
@@ -106,11 +106,11 @@ def check_output(output: Path | None, *inputs: str | Path | None) -> None:
         return
     paths.check_local(output)
     for name in inputs:
-        path = None if name is None else paths.split(str(name))[0]
-        # The write-ahead log is a part of a database.
-        for file in [] if path is None else [path, path.with_name(f"{path.name}.wal")]:
-            if file.exists() and output.exists() and output.samefile(file):
-                raise DuckanonError(f"-o {str(output)!r} is read by this command: give another file")
+        for path in [] if name is None or not output.exists() else sources.named(str(name)):
+            # The write-ahead log is a part of a database.
+            for file in (path, path.with_name(f"{path.name}.wal")):
+                if file.exists() and output.samefile(file):
+                    raise DuckanonError(f"-o {str(output)!r} is read by this command: give another file")
     folder = _target(output).parent
     if output.is_dir():
         raise DuckanonError(f"-o {str(output)!r} is a folder: give a file")

@@ -12,12 +12,15 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from duckanon.database.csv_files import Reading
 from duckanon.database.engine import first_line
 from duckanon.database.paths import check_local, open_plain
-from duckanon.errors import DuckanonError, PolicyError
+from duckanon.errors import DuckanonError, PolicyError, StatementError
 from duckanon.policy.checks import decimal
-from duckanon.policy.names import fold
+from duckanon.policy.names import fold, unknown_option
 from duckanon.policy.policy import Policy
+from duckanon.statements.options import read_options
+from duckanon.statements.tokens import Piece, Reader
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -183,6 +186,46 @@ def read_text(file: Path, what: str, *, error: type[DuckanonError] = DuckanonErr
         name = "from the standard input" if str(file) == "-" else repr(str(file))
         why = unread.strerror if isinstance(unread, OSError) else first_line(unread)
         raise error(f"cannot read the {what} {name}: {why}") from unread
+
+
+_READING = {
+    "delim": "delimiter", "sep": "delimiter", "quote": "quote", "escape": "escape", "skip": "skip",
+    "dateformat": "date_format", "nullstr": "nulls", "decimal_separator": "decimal",
+}  # fmt: skip
+"""Options of read_csv in --read, and what they are in a `Reading`."""
+
+
+def read_reading(text: str | None, dateformat: str | None, nulls: Sequence[str] | None) -> Reading:
+    """What --read, --dateformat and --null state about CSV files.
+
+    >>> read_reading("delim=';', nullstr='NA'", None, ["-"]) == Reading(nulls=("NA", "-"), delimiter=";")
+    True
+    """
+    stated: dict[str, Any] = {}
+    if text is not None:
+        try:
+            reader = Reader(Piece(f"({text})", 1, 1))
+            options = read_options(reader)
+            if reader.next.kind != "end":
+                raise reader.expected("the end of the options")
+        except StatementError as wrong:
+            raise PolicyError(
+                f"--read {text!r}: {wrong.args[0]}; write NAME='VALUE' between commas"
+            ) from wrong
+        for name, option in options.items():
+            if name not in _READING:
+                raise PolicyError(f"--read: {unknown_option(name, list(_READING))}")
+            value = option.value
+            if name == "nullstr":
+                value = value if isinstance(value, tuple) else (str(value),)
+            elif name == "skip" and not isinstance(value, int):
+                raise PolicyError(f"--read: skip is a number of lines, not {value!r}")
+            elif name != "skip" and not isinstance(value, str):
+                raise PolicyError(f"--read: {name} is a text in single quotes, not {value!r}")
+            stated[_READING[name]] = value
+    if dateformat is not None and stated.setdefault("date_format", dateformat) != dateformat:
+        raise PolicyError(f"--dateformat {dateformat} and --read differ: give one of both")
+    return Reading(**{**stated, "nulls": (*stated.get("nulls", ()), *(nulls or ()))})
 
 
 def _read(name: str, value: Any) -> Any:

@@ -17,10 +17,9 @@ import typer
 from duckanon import progress
 from duckanon.cli.completion import of_file, of_option
 from duckanon.cli.documents import known_form
-from duckanon.cli.flags import flag, in_words
+from duckanon.cli.flags import flag, in_words, read_reading
 from duckanon.cli.output import Voice, speaking
 from duckanon.cli.parsing import epilog
-from duckanon.database.csv_files import Reading
 from duckanon.database.interrupts import within
 from duckanon.errors import DuckanonError
 from duckanon.policy.checks import (
@@ -193,6 +192,11 @@ SHARED = {
         "form of dates in CSV files", (), "as DuckDB finds it", "--dateformat %d/%m/%Y for 31/12/2026",
         "FORMAT",
     ),
+    "read": Option(
+        "how CSV files are written, in the words of DuckDB: delim, quote, escape, skip, dateformat, nullstr, "
+        "decimal_separator", (), "as DuckDB finds it", "--read \"delim=';', decimal_separator=','\"",
+        "NAME=VALUE,...",
+    ),
     "null": Option(
         "text that means NULL in CSV files; may be repeated", (), "none", "--null NA", "TEXT", list
     ),
@@ -207,13 +211,14 @@ SHARED = {
         "texts that a spreadsheet takes for formulas", get_args(Formulas), "keep, with a warning"
     ),
 }  # fmt: skip
-"""Options that reach a command as arguments of their name; dateformat and null together as `reading`."""
+"""Options that reach a command by their name; read, dateformat and null together as `reading`."""
 
-Table = Annotated[
-    str, typer.Argument(help="file.csv, file.parquet or file.duckdb:table", autocompletion=of_file)
-]
+SOURCES = "file.csv, .parquet or .json, a folder, pattern, address or - for stdin; or file.duckdb:table"
+"""Forms of a source, in help texts."""
 
-FILES = ("dateformat", "null", "trust", "timeout")
+Table = Annotated[str, typer.Argument(help=SOURCES, autocompletion=of_file)]
+
+FILES = ("read", "dateformat", "null", "trust", "timeout")
 """Options of a command that reads files."""
 
 DOCUMENT = ("form", "output", *FILES)
@@ -228,7 +233,7 @@ def command(*shared: str, examples: tuple[str, str], **own: Option) -> Callable[
     """Give a command options by name, those of `own` too, and two examples; return what typer reads.
 
     The command is called with its arguments and the values of `SHARED` and `own` by name, with the options of
-    a policy together as `flags`, and with --dateformat and --null together as `reading`.
+    a policy together as `flags`, and with --read, --dateformat and --null together as `reading`.
     """
     known = {**OF_POLICY, **SHARED, **own}
     options = {name: known[name] for name in dict.fromkeys((*shared, *own, "quiet", "verbose"))}
@@ -277,7 +282,7 @@ def _arguments(values: dict[str, Any], options: Mapping[str, Option]) -> dict[st
     if values.get("form") is not None:
         known_form(values["form"], options["form"].choices)
     if "null" in values:
-        values["reading"] = Reading(values.pop("dateformat"), tuple(values.pop("null") or ()))
+        values["reading"] = read_reading(*(values.pop(name) for name in ("read", "dateformat", "null")))
     flags = {name: values.pop(name) for name in options if name in OF_POLICY}
     return {**values, "flags": flags} if flags else values
 

@@ -149,7 +149,7 @@ def _opened(database: Path, *, read_only: bool = False) -> Connection:
     if not database_of(database):
         raise SourceError(f"{str(database)!r} is no DuckDB database: give a .duckdb file")
     check_opened(database)
-    return connect(database, read_only=read_only)
+    return connect(database, read_only=read_only, python_enable_replacements=False)
 
 
 def _run_text(
@@ -172,7 +172,7 @@ def _run_text(
     if picture is not None and picture.exists():
         raise SourceError(f"{str(picture)!r} exists: a picture never overwrites, give a new name")
     try:
-        with connect(database or ":memory:") as con:
+        with connect(database or ":memory:", python_enable_replacements=False) as con:
             for outcome in con.outcomes(text, name=name, effect=effect):
                 show(outcome, form)
                 if isinstance(outcome, Outcome) and outcome.violated:

@@ -11,22 +11,25 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from duckanon import progress
+from duckanon.api import files
 from duckanon.cli.flags import flag, given_names, read_flags
-from duckanon.cli.options import OF_POLICY, SHARED, Option, command
+from duckanon.cli.options import OF_POLICY, SHARED, SOURCES, Option, command
 from duckanon.cli.output import ERROR, PASSED, VIOLATION, complain, note
-from duckanon.database import engine, templates
+from duckanon.database import engine, sources, templates
+from duckanon.database.csv_files import AS_FOUND, Csv, Reading
 from duckanon.database.interrupts import interruptible, terminable
-from duckanon.database.paths import check_local, check_unpacked
-from duckanon.errors import DuckanonError, PolicyError
+from duckanon.database.paths import check_local, check_unpacked, open_plain, split
+from duckanon.errors import DuckanonError, PolicyError, ReleaseError
 from duckanon.streams import feed
 from duckanon.streams.output import Writer, created, guarded, passing
 from duckanon.streams.policy import Cluster, Method, Reference, stream_options
 from duckanon.streams.report import check_new, keep, with_evidence_of_file
 from duckanon.streams.stream import AnonymizedStream
+from duckanon.streams.tables import batches_of
 from duckanon.streams.texts import SNIFFED_TUPLES, csv_batches, json_batches, with_nulls_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     import duckdb
     import pyarrow as pa
@@ -40,6 +43,9 @@ _FORMS: dict[str, Form] = {
 _OF_NUMBERS = {"mean", "median", "range"}
 _BY_COLUMN = ("recode", "weights", "distance", "hierarchies")
 
+
+_BEGIN_BYTES = 4096
+"""Bytes of a JSON file that tell whether it is an array."""
 
 _NUMBER = Option("", (), "none", "", "NUMBER", int)
 
@@ -86,6 +92,7 @@ _NUMBER = Option("", (), "none", "", "NUMBER", int)
         meaning="last classes whose mean loss limits clusters of method castle", default="100",
         example="--recent 20",
     ),
+    read=SHARED["read"], dateformat=SHARED["dateformat"], null=SHARED["null"],
     class_id=Option("number the classes in a column", kind=bool),
     follow=Option("wait for more at the end, until Ctrl-C", kind=bool),
     report=Option(
@@ -97,7 +104,7 @@ _NUMBER = Option("", (), "none", "", "NUMBER", int)
     ),
 )  # fmt: skip
 def stream(
-    source: Annotated[str, typer.Argument(metavar="[IN]", help="file.csv or file.jsonl; - is stdin")] = "-",
+    source: Annotated[str, typer.Argument(metavar="[IN]", help=SOURCES)] = "-",
     target: Annotated[str, typer.Argument(metavar="[OUT]", help="a new .csv or .jsonl; - is stdout")] = "-",
     *,
     flags: dict[str, Any],
@@ -105,6 +112,7 @@ def stream(
     follow: bool,
     report: Path | None,
     scale: list[str] | None,
+    reading: Reading,
     **own: Any,
 ) -> int:
     """Anonymize a stream, in classes of k within a delay.
@@ -117,7 +125,7 @@ def stream(
         if not isinstance(values, dict):
             raise PolicyError(f"{flag(name)} takes column=value pairs, not {values!r}")
     options = {**own, **read_flags(flags), **by_column, "scale": _scale(by_column.get("scale", {}))}
-    job = _job(source, target, options, form, report, follow=follow)
+    job = _job(source, target, options, form, report, follow=follow, reading=reading)
     done = _Done()
     try:
         _run(job, done)
@@ -133,24 +141,36 @@ def stream(
 class _Job:
     """Files of a stream (None is a standard stream), their formats, and the options of the stream."""
 
-    source: Path | None
+    source: Path | None  # a plain file that is read from its begin to its end
+    other: str | None  # any other source
     target: Path | None
     forms: tuple[Form, Form]
     options: dict[str, Any]
     report: Path | None
     follow: bool
+    reading: Reading
 
 
 def _job(
-    source: str, target: str, options: dict[str, Any], form: str | None, report: Path | None, *, follow: bool
+    source: str,
+    target: str,
+    options: dict[str, Any],
+    form: str | None,
+    report: Path | None,
+    *,
+    follow: bool,
+    reading: Reading,
 ) -> _Job:
     """Check the arguments before any file is opened."""
-    for name in (source, target, report):
+    for name in (target, report):
         if name is not None:
             check_local(name)
-    files = [None if name == "-" else Path(name) for name in (source, target)]
-    forms = [_form(file, form) for file in files]
-    read, out = files
+    other = source if reading != AS_FOUND or _is_stored(source) else None
+    read = None if source == "-" or other is not None else Path(source)
+    out = None if target == "-" else Path(target)
+    forms = ["csv" if other is not None else _form(read, form), _form(out, form)]
+    if other is not None and out is not None and sources.covers(other, out):
+        raise ReleaseError(f"{str(out)!r} would be one of the files of {other!r}: give another file")
     if out is not None and out.suffix.lower() == ".tsv":
         raise DuckanonError(f"a CSV is written with commas: give {str(out)!r} the ending .csv")
     if follow and (read is None or not read.is_file()):
@@ -161,7 +181,25 @@ def _job(
         check_new(report)
         if out is not None and os.path.abspath(report) == os.path.abspath(out):
             raise DuckanonError("--report is the output: give another file")
-    return _Job(read, out, (forms[0], forms[1]), options, report, follow)
+    return _Job(read, other, out, (forms[0], forms[1]), options, report, follow, reading)
+
+
+def _is_stored(source: str) -> bool:
+    """Whether a source is read by DuckDB, since it is no pipe or plain text of records."""
+    if source == "-":
+        return False
+    if (
+        not sources.is_plain(source)
+        or Path(source).suffix.lower() == ".parquet"
+        or split(source)[1] is not None
+    ):
+        return True
+    path = Path(source)
+    if path.suffix.lower() != ".json" or not path.is_file():
+        return False
+    # Records in an array have no lines of their own.
+    with open_plain(path) as file:
+        return file.read(_BEGIN_BYTES).lstrip()[:1] == b"["
 
 
 def _form(file: Path | None, given: str | None) -> Form:
@@ -230,8 +268,9 @@ def _run(job: _Job, done: _Done) -> None:
     """Read and write until the end of the input; after an error the counts of tuples are printed, too."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(terminable())
-        descriptor = feed.opened(job.source)
-        if job.source is not None:
+        rows = None if job.other is None else _stored(stack, job, job.other)
+        descriptor = feed.opened(job.source if rows is None else Path(os.devnull))
+        if job.source is not None or rows is not None:
             stack.callback(os.close, descriptor)
         output = created(job.target, descriptor)
         if job.target is not None:
@@ -246,7 +285,7 @@ def _run(job: _Job, done: _Done) -> None:
         done.writer = Writer(con, output, job.forms[1], stack.enter_context(guarded(output)))
         try:
             done.made = stack.enter_context(
-                AnonymizedStream(_batches(con, job, descriptor, done), stream_options(job.options))
+                AnonymizedStream(_batches(con, job, descriptor, done, rows), stream_options(job.options))
             )
             _copy(done.made, done.writer)
         except BrokenPipeError as closed:
@@ -265,19 +304,44 @@ def _remove_unused(target: Path, done: _Done) -> None:
         target.unlink(missing_ok=True)
 
 
+def _stored(stack: contextlib.ExitStack, job: _Job, name: str) -> Iterator[pa.RecordBatch]:
+    """Rows, in their order, of a source that DuckDB reads."""
+    # Values in other columns than these leave as the file has them.
+    typed = {*job.options["quasi_identifiers"], *job.options.get("subject", ()), *_guarded(job.options)}
+    typed |= _numbers(job.options)
+    con = stack.enter_context(files.opened(name))
+    read = files.source(con, name, typed=typed, reading=job.reading)
+    return batches_of(con, read.only_typed(typed) if isinstance(read, Csv) else read)
+
+
+def _numbers(options: Mapping[str, Any]) -> set[str]:
+    """Columns that hold numbers or times, by the options."""
+    asked = {name for name, rule in options.get("recode", {}).items() if rule in _OF_NUMBERS}
+    return asked | set(options["scale"])
+
+
+def _guarded(options: Mapping[str, Any]) -> Sequence[str]:
+    """Columns of which classes must keep t and l in the file, where values with one text are one value."""
+    return options["sensitive"] if {"t", "l"} & options.keys() and "sensitive" in options else ()
+
+
 def _batches(
-    con: duckdb.DuckDBPyConnection, job: _Job, descriptor: int, done: _Done
+    con: duckdb.DuckDBPyConnection,
+    job: _Job,
+    descriptor: int,
+    done: _Done,
+    rows: Iterator[pa.RecordBatch] | None,
 ) -> Iterator[pa.RecordBatch]:
     options = job.options
+    guarded = _guarded(options)
+    if rows is not None:
+        return (with_nulls_of(batch, job.forms[1], guarded) for batch in rows)
     warm_up = options["delay"] + 1 if options["warm_up"] is None else options["warm_up"]
     whole = not job.follow and job.source is not None and job.source.is_file()
-    asked = {name for name, rule in options.get("recode", {}).items() if rule in _OF_NUMBERS}
     chunks = feed.chunks(descriptor, job.source if job.follow else None)
     read = csv_batches if job.forms[0] == "csv" else json_batches
     first = max(warm_up, SNIFFED_TUPLES) if whole else max(warm_up, 1)
-    # Classes must keep t and l in the written file, where values with the same text are one value.
-    guarded = options["sensitive"] if {"t", "l"} & options.keys() and "sensitive" in options else ()
-    numbers = asked | set(options["scale"])
+    numbers = _numbers(options)
     batches: Iterator[pa.RecordBatch]
     if job.forms == ("csv", "csv"):
         # Columns that are neither recoded nor measured are copied as text.

@@ -10,7 +10,7 @@ from duckanon.cli.documents import check_output, deliver
 from duckanon.cli.options import DOCUMENT, SHARED, Option, Table, command
 from duckanon.cli.output import PASSED, note
 from duckanon.database import paths, templates
-from duckanon.database.csv_files import Reading
+from duckanon.database.csv_files import Csv, Reading
 from duckanon.errors import DuckanonError, SourceError
 from duckanon.statements.grammar import Create
 from duckanon.statements.options import options_to_policy
@@ -52,17 +52,17 @@ def suggest(
             f"--sql is the statement alone, --format {form} is something else: give one of both"
         )
     check_output(output, table)
-    path, _ = paths.split(table)
     with files.opened(table, trust=trust) as con:
-        relation = files.relation(con, table, trust=trust, reading=reading)
+        read = files.source(con, table, trust=trust, reading=reading)
+        relation = read.relation if isinstance(read, Csv) else read
         parts = files.parts(con, table)
         suggestion = suggest_query(
             con,
             _rows(relation),
             name=table,
-            view=f"{path.stem if parts is None else parts[-1]}_anon",
-            source=_rows(files.read_by_anyone(table, relation)) if parts is None else query_of(parts),
-            database=None if parts is None else str(path),
+            view=f"{files.stem(table) if parts is None else parts[-1]}_anon",
+            source=_rows(files.read_by_anyone(table, read)) if parts is None else query_of(parts),
+            database=None if parts is None else str(paths.split(table)[0]),
         )
     if sql or form == "toml":
         if output is None and not printable(suggestion):

@@ -12,6 +12,7 @@ from duckanon.cli.options import Option, command
 from duckanon.cli.output import PASSED, VIOLATION, line
 from duckanon.database.paths import split
 from duckanon.errors import ReleaseError
+from duckanon.release import foreign
 from duckanon.release.verify.file import ENDINGS, verify_file
 from duckanon.release.verify.folder import verify_folder
 from duckanon.release.verify.verify import verify as verified
@@ -75,6 +76,6 @@ def _verified(
         raise ReleaseError(f"{str(file)!r} has its evidence in it: leave --evidence out")
     if file.is_dir():
         return verify_folder(file, expected, heads=heads)
-    with files.opened(file) as con:
+    with foreign.opened([file]) as con:
         files.use(con, file)
         return verified(con, expected, heads=heads)

@@ -52,10 +52,15 @@ _COLUMNS_PER_STATEMENT = 100
 
 @dataclass(frozen=True)
 class Reading:
-    """What a user states about the CSV files of a command: the order of dates, and the marks of NULL."""
+    """What a user states about the CSV files of a command; None is found by DuckDB."""
 
     date_format: str | None = None
     nulls: tuple[str, ...] = ()
+    delimiter: str | None = None
+    quote: str | None = None
+    escape: str | None = None
+    skip: int | None = None  # lines before the header
+    decimal: str | None = None  # sign before the fraction of a number
 
 
 AS_FOUND = Reading()
@@ -63,7 +68,7 @@ AS_FOUND = Reading()
 
 
 @dataclass(frozen=True)
-class _Form:
+class Form:
     """The dialect of a CSV file, and the types of its columns."""
 
     path: Path
@@ -77,13 +82,31 @@ class _Form:
     columns: tuple[tuple[str, str], ...]
     nulls: tuple[str, ...] = ()
     ordered: bool = False  # whether the user states the order of day, month and year
+    called: str = ""  # name of the source, if the file is a copy
+    decimal: str | None = None  # sign before the fraction of a number, if the user states it
+    commas: tuple[str, ...] = ()  # columns whose texts get a point for that sign
 
     @property
     def stage(self) -> str:
         """The file, for errors."""
-        return f"file {str(self.path)!r}"
+        return _stage(self.path, self.called)
 
-    def typed(self, types: Mapping[str, str]) -> _Form:
+    @property
+    def has_preface(self) -> bool:
+        """Whether lines before the header or comments are left out."""
+        return bool(self.skip or self.comment)
+
+    @property
+    def as_written(self) -> Form:
+        """The form in which no text changes."""
+        return replace(self, commas=())
+
+    @property
+    def replaced(self) -> list[str]:
+        """Text columns that get a point for the sign before the fraction."""
+        return [name for name, kind in self.columns if kind == "VARCHAR" and name in self.commas]
+
+    def typed(self, types: Mapping[str, str]) -> Form:
         """Return the form with the given types by column; a column without a type is text."""
         return replace(self, columns=tuple((name, types.get(name, "VARCHAR")) for name, _ in self.columns))
 
@@ -91,19 +114,33 @@ class _Form:
         """Format of a type of dates or timestamps; None if a cast reads them."""
         return {"DATE": self.date_format, "TIME": None}.get(kind, self.timestamp_format)
 
-    def relation(self, *, header: bool = True) -> str:
-        """Return the SQL text after FROM."""
-        return templates.render("files/csv_form.sql.j2:csv", form=self, header=header).strip()
+    def relation(self, *, header: bool = True, given: str | None = None) -> str:
+        """Return the SQL text after FROM; `given` is a name for DuckDB instead of the path."""
+        form = self if header else self.as_written
+        return templates.render("files/csv_form.sql.j2:csv", form=form, header=header, given=given).strip()
 
 
 @dataclass(frozen=True)
 class Csv:
     """A CSV file as it is read, and the columns whose values DuckDB would write in another way."""
 
-    relation: str  # SQL text after FROM
-    texts: str  # the same with every column as text
+    form: Form
+    texts: str  # SQL text after FROM with every column as text
     rewritten: Mapping[str, Rewritten] = field(default_factory=dict)
     unnamed: tuple[str, ...] = ()  # columns without a name in the header, by DuckDB's name
+
+    @property
+    def relation(self) -> str:
+        """SQL text after FROM."""
+        return self.form.relation()
+
+    def only_typed(self, columns: Iterable[str]) -> str:
+        """SQL text after FROM in which values of other columns keep the text of the file."""
+        asked = {fold(name) for name in columns}
+        kinds = dict(self.form.columns)
+        return self.form.typed(
+            {name: kind for name, kind in kinds.items() if name not in self.rewritten or fold(name) in asked}
+        ).relation()
 
 
 @dataclass(frozen=True)
@@ -112,6 +149,7 @@ class Rewritten:
 
     type: str
     format: str | None
+    decimal: str | None = None  # sign before the fraction in the file, if it is no point
     texts: str = ""  # temporary table of `written`: the text of each value in the file
 
 
@@ -122,6 +160,7 @@ def read_csv(
     apart: Iterable[str] = (),
     typed: Iterable[str] | None = None,
     reading: Reading = AS_FOUND,
+    called: str | None = None,
 ) -> Csv:
     """CSV file with a header. O(rows); columns that DuckDB would write in another way take a second scan.
 
@@ -130,7 +169,7 @@ def read_csv(
     """
     check_encoding(path)
     kept = {fold(name) for name in apart}
-    form = _stated(con, path, reading, typed)
+    form = _stated(con, path, reading, typed, called=called or "")
     needed = {fold(name) for name, _ in form.columns} if typed is None else {fold(name) for name in typed}
     unnamed = _check_header(con, form)
     _warn_of_one_column(con, form)
@@ -166,7 +205,14 @@ def read_csv(
     _warn_of_marks(con, form, needed - kept)
     loose = {name: kind for name, kind in loose.items() if name not in merged}
     rewritten = {name: Rewritten(kind, form.format_of(kind)) for name, kind in loose.items()}
-    return Csv(form.typed(types | loose).relation(), texts, rewritten, unnamed)
+    final = form.typed(types | loose)
+    # With a comma before the fraction, DuckDB writes no number back as the file has it.
+    rewritten |= {
+        name: Rewritten(kind, None, form.decimal)
+        for name, kind in final.columns
+        if name in form.commas and kind.startswith(("DOUBLE", "DECIMAL"))
+    }
+    return Csv(final.as_written, form.typed({}).as_written.relation(), rewritten, unnamed)
 
 
 def written(con: duckdb.DuckDBPyConnection, csv: Csv, columns: Iterable[str]) -> dict[str, Rewritten]:
@@ -182,7 +228,11 @@ def written(con: duckdb.DuckDBPyConnection, csv: Csv, columns: Iterable[str]) ->
         made[name] = replace(one, texts=engine.workspace())
         values = {"relation": csv.texts, "column": name, "table": made[name].texts}
         statement = templates.render(
-            "files/csv_form.sql.j2:written", **values, type=one.type, format=one.format
+            "files/csv_form.sql.j2:written",
+            **values,
+            type=one.type,
+            format=one.format,
+            decimal=one.decimal,
         )
         engine.run(con, statement, "read", error=SourceError)
         query = templates.render("files/csv_columns.sql.j2:several", table=made[name].texts)
@@ -195,15 +245,20 @@ def written(con: duckdb.DuckDBPyConnection, csv: Csv, columns: Iterable[str]) ->
 
 
 def _stated(
-    con: duckdb.DuckDBPyConnection, path: Path, reading: Reading, needed: Iterable[str] | None
-) -> _Form:
+    con: duckdb.DuckDBPyConnection,
+    path: Path,
+    reading: Reading,
+    needed: Iterable[str] | None,
+    *,
+    called: str,
+) -> Form:
     """Find the dialect of a file. The stated format of dates is used unless dates begin with the year."""
-    found = _sniffed(con, path, replace(reading, date_format=None))
+    found = _sniffed(con, path, replace(reading, date_format=None), called=called)
     dates = {name for name, kind in found.columns if kind == "DATE"}
     stated = reading.date_format
     if stated is None or (dates and csv_dates.year_first(found.date_format)):
         return found
-    form = _sniffed(con, path, reading)
+    form = _sniffed(con, path, reading, called=called)
     types = dict(form.columns)
     for name in (name for name in types if name in dates and types[name] != "DATE"):
         if needed is None or fold(name) in {fold(each) for each in needed}:
@@ -214,12 +269,12 @@ def _stated(
     return replace(form, timestamp_format=csv_dates.with_order(form.timestamp_format, stated), ordered=True)
 
 
-def _sniffed(con: duckdb.DuckDBPyConnection, path: Path, reading: Reading) -> _Form:
+def _sniffed(con: duckdb.DuckDBPyConnection, path: Path, reading: Reading, *, called: str = "") -> Form:
     """Find the dialect of a file, without taking records for comments."""
-    form = _sniff(con, path, reading, plain=False)
+    form = _sniff(con, path, reading, called, plain=False)
     if not form.comment:
         return form
-    plain = _sniff(con, path, reading, plain=True)
+    plain = _sniff(con, path, reading, called, plain=True)
     if [name for name, _ in plain.columns] == [name for name, _ in form.columns]:
         return plain
     start, delimiter = form.comment.encode(), form.delimiter.encode()
@@ -232,16 +287,16 @@ def _sniffed(con: duckdb.DuckDBPyConnection, path: Path, reading: Reading) -> _F
     return form
 
 
-def _sniff(con: duckdb.DuckDBPyConnection, path: Path, reading: Reading, *, plain: bool) -> _Form:
+def _sniff(con: duckdb.DuckDBPyConnection, path: Path, reading: Reading, called: str, *, plain: bool) -> Form:
     """Find the dialect of a file; single quotes delimit values only if no other dialect reads the file.
 
     pandas, R and spreadsheets take a single quote for a part of the value.
     """
-    form = _dialect(con, path, reading, plain=plain)
-    if form.quote != "'":
+    form = _dialect(con, path, reading, called, plain=plain)
+    if form.quote != "'" or reading.quote is not None:
         return form
     try:
-        usual = _dialect(con, path, reading, plain=plain, quote='"')
+        usual = _dialect(con, path, replace(reading, quote='"'), called, plain=plain)
         if len(usual.columns) != len(form.columns):
             return form
         query = templates.render("relation.sql.j2:count", relation=usual.typed({}).relation())
@@ -253,29 +308,33 @@ def _sniff(con: duckdb.DuckDBPyConnection, path: Path, reading: Reading, *, plai
 
 
 def _dialect(
-    con: duckdb.DuckDBPyConnection, path: Path, reading: Reading, *, plain: bool, quote: str | None = None
-) -> _Form:
+    con: duckdb.DuckDBPyConnection, path: Path, reading: Reading, called: str, *, plain: bool
+) -> Form:
     # Trying each quote with each escape takes most of the time: 2 of 2.3 seconds for 10,000 columns.
     query = templates.render(
         "files/csv_form.sql.j2:sniff",
         path=path,
         plain=plain,
-        unquoted=not _has_quotes(path),
-        nulls=reading.nulls,
-        date_format=reading.date_format,
-        quote=quote,
+        unquoted=reading.quote is None and not _has_quotes(path),
+        reading=reading,
     )
-    (dialect,) = engine.rows(con, query, f"file {str(path)!r}", error=SourceError)
+    (dialect,) = engine.rows(con, query, _stage(path, called), error=SourceError)
     delimiter, quote, escape, comment = ("" if sign == "(empty)" else sign for sign in dialect[:4])
     # BIGNUM becomes text: no number type of a release holds so many digits.
     kinds = ((column["name"], column["type"]) for column in dialect[7])
     columns = tuple((name, "VARCHAR" if kind == "BIGNUM" else kind) for name, kind in kinds)
     # A cast reads dates that begin with the year (2020-1-2, 2020/01/02). A format would apply to all columns.
     date_format, timestamp_format = (None if csv_dates.year_first(one) else one for one in dialect[5:7])
-    return _Form(
+    return Form(
         path, delimiter, quote, escape or quote, comment, dialect[4], date_format, timestamp_format, columns,
-        reading.nulls,
+        reading.nulls, called=called, decimal=reading.decimal,
+        commas=tuple(name for name, kind in columns if reading.decimal and kind in _NUMBERS),
     )  # fmt: skip
+
+
+def _stage(path: Path, called: str) -> str:
+    """The file for errors, by the name that the user gave it."""
+    return f"file {called or str(path)!r}"
 
 
 def _has_quotes(path: Path) -> bool:
@@ -290,7 +349,7 @@ def _has_quotes(path: Path) -> bool:
     return False
 
 
-def _check_header(con: duckdb.DuckDBPyConnection, form: _Form) -> tuple[str, ...]:
+def _check_header(con: duckdb.DuckDBPyConnection, form: Form) -> tuple[str, ...]:
     """Return columns without a name, with a DuckanonWarning; raise if two columns have the same name."""
     query = templates.render("relation.sql.j2:rows", relation=form.typed({}).relation(header=False), limit=1)
     header = next(iter(engine.rows(con, query, form.stage, error=SourceError)), ())
@@ -308,7 +367,7 @@ def _check_header(con: duckdb.DuckDBPyConnection, form: _Form) -> tuple[str, ...
     return unnamed
 
 
-def _warn_of_one_column(con: duckdb.DuckDBPyConnection, form: _Form) -> None:
+def _warn_of_one_column(con: duckdb.DuckDBPyConnection, form: Form) -> None:
     """Warn of a file with one column whose header contains a delimiter; say why DuckDB did not split it."""
     ((name, _), *others) = form.columns
     delimiter = next((sign for sign in DELIMITERS if sign in name and sign != form.delimiter), None)
@@ -324,7 +383,7 @@ def _warn_of_one_column(con: duckdb.DuckDBPyConnection, form: _Form) -> None:
         tell(words)
 
 
-def _warn_of_marks(con: duckdb.DuckDBPyConnection, form: _Form, needed: Collection[str]) -> None:
+def _warn_of_marks(con: duckdb.DuckDBPyConnection, form: Form, needed: Collection[str]) -> None:
     """Warn of columns that are text only because DuckDB does not know their mark of missing values."""
     columns = [name for name, kind in form.columns if kind == "VARCHAR" and fold(name) in needed]
     values = {"relation": form.typed({}).relation(), "marks": _MARKS, "limit": _SNIFFED_ROWS}
@@ -346,7 +405,7 @@ def _warn_of_marks(con: duckdb.DuckDBPyConnection, form: _Form, needed: Collecti
             )
 
 
-def _exact(con: duckdb.DuckDBPyConnection, form: _Form) -> tuple[_Form, set[str]]:
+def _exact(con: duckdb.DuckDBPyConnection, form: Form) -> tuple[Form, set[str]]:
     """Find the columns whose every value DuckDB writes back as the file has it.
 
     Rows after the first may have quotes. Double quotes are assumed if DuckDB can read the file with them.
@@ -372,7 +431,7 @@ def _exact(con: duckdb.DuckDBPyConnection, form: _Form) -> tuple[_Form, set[str]
 
 
 def _exact_groups(
-    con: duckdb.DuckDBPyConnection, form: _Form, relation: str, groups: Sequence[tuple[str, Sequence[str]]]
+    con: duckdb.DuckDBPyConnection, form: Form, relation: str, groups: Sequence[tuple[str, Sequence[str]]]
 ) -> set[str]:
     """Columns of the groups, each of one type, whose values DuckDB writes back as the file has them."""
     query = templates.render("files/csv_columns.sql.j2:exact", relation=relation, groups=groups)
@@ -381,7 +440,7 @@ def _exact_groups(
 
 
 def _facts(
-    con: duckdb.DuckDBPyConnection, form: _Form, columns: Sequence[tuple[str, str]]
+    con: duckdb.DuckDBPyConnection, form: Form, columns: Sequence[tuple[str, str]]
 ) -> dict[str, dict[str, Any]]:
     """What each type would lose of the texts of its column, and the DECIMAL that loses nothing, if any."""
     if not columns:
@@ -397,7 +456,7 @@ def _facts(
 
 
 def _widened(
-    con: duckdb.DuckDBPyConnection, form: _Form, columns: Sequence[tuple[str, str]]
+    con: duckdb.DuckDBPyConnection, form: Form, columns: Sequence[tuple[str, str]]
 ) -> tuple[list[tuple[str, str]], dict[str, dict[str, Any]]]:
     """Return columns with types wide enough for all their rows, and the `_facts` of these types."""
     facts = _facts(con, form, columns)
@@ -413,7 +472,7 @@ def _with_decimal(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _type(
-    con: duckdb.DuckDBPyConnection, form: _Form, name: str, kind: str, facts: Mapping[str, bool], *,
+    con: duckdb.DuckDBPyConnection, form: Form, name: str, kind: str, facts: Mapping[str, bool], *,
     kept: bool,
 ) -> str | None:  # fmt: skip
     """Type of a column that looks like numbers, dates, times or booleans; None if no type is exact."""
@@ -433,7 +492,7 @@ def _type(
     )
 
 
-def _merged(con: duckdb.DuckDBPyConnection, typed: _Form, columns: Sequence[str]) -> set[str]:
+def _merged(con: duckdb.DuckDBPyConnection, typed: Form, columns: Sequence[str]) -> set[str]:
     """Find the columns in which two texts become one value."""
     if not columns:
         return set()
@@ -450,14 +509,14 @@ def _merged(con: duckdb.DuckDBPyConnection, typed: _Form, columns: Sequence[str]
 
 
 def _different(
-    con: duckdb.DuckDBPyConnection, form: _Form, relation: str, columns: Sequence[str]
+    con: duckdb.DuckDBPyConnection, form: Form, relation: str, columns: Sequence[str]
 ) -> tuple[int, ...]:
     query = templates.render("files/stated.sql.j2:distinct", relation=relation, columns=columns)
     return engine.rows(con, query, form.stage, error=SourceError)[0]
 
 
 def _parts(
-    con: duckdb.DuckDBPyConnection, form: _Form, columns: Sequence[tuple[str, str]], most: int
+    con: duckdb.DuckDBPyConnection, form: Form, columns: Sequence[tuple[str, str]], most: int
 ) -> Iterator[tuple[str, Sequence[tuple[str, str]]]]:
     """Give parts of the columns with the relation to read: several parts read one copy of all columns."""
     relation = form.relation()

@@ -101,6 +101,13 @@ def copy(con: duckdb.DuckDBPyConnection, relation: str, table: str, stage: str, 
     return table
 
 
+def append(con: duckdb.DuckDBPyConnection, relation: str, table: str, stage: str) -> None:
+    """Add the rows of a relation in their order to a table of `copy`."""
+    statement = templates.render("files/stored.sql.j2:append", table=table, relation=relation)
+    with plain_scans(con, stage):
+        engine.run(con, statement, stage, error=SourceError)
+
+
 @contextlib.contextmanager
 def room(con: duckdb.DuckDBPyConnection, schemas: Iterable[str], stage: str) -> Iterator[str]:
     """Give the name of a database in memory with some schemas, for copies; it is detached at the end."""

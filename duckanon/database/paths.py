@@ -20,8 +20,8 @@ _NO_FILE = "is a pipe or a device: write what it gives to a file first"
 _SOCKET = (errno.ENXIO, errno.EOPNOTSUPP)
 """Error numbers of a system for a socket that is opened as a file."""
 
-_PACKED = {".gz": "gunzip -k", ".zst": "unzstd", ".bz2": "bunzip2 -k", ".xz": "unxz -k", ".zip": "unzip"}
-"""Endings of compressed files, and what unpacks them."""
+_PACKED = {".bz2": "bunzip2 -k", ".xz": "unxz -k", ".zip": "unzip"}
+"""Endings of compressed files that are not read, and what unpacks them."""
 
 _MAGIC = slice(8, 12)
 """Bytes of a database file that hold the magic word of DuckDB."""
@@ -30,14 +30,19 @@ DATABASES = (".duckdb", ".db")
 """Endings of database files."""
 
 
-_REMOTE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/{1,2}(?!/)(.*)", re.DOTALL)
+ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/{1,2}(?!/)(.*)", re.DOTALL)
 """An address, s3://bucket/file; of a `Path` with one slash less. One letter is a drive of Windows."""
 
 
+def local(name: str | Path) -> bool:
+    """Whether a name is no remote address; the network is not asked."""
+    return ADDRESS.fullmatch(str(name)) is None or Path(name).exists()
+
+
 def check_local(name: str | Path) -> None:
-    """Raise if a name is a remote address; the network is not asked."""
-    remote = _REMOTE.fullmatch(str(name))
-    if remote is not None and not Path(name).exists():
+    """Raise if a name is a remote address, where only a file of this machine is read or written."""
+    remote = ADDRESS.fullmatch(str(name))
+    if remote is not None and not local(name):
         raise SourceError(
             f"'{remote[1]}://{remote[2]}' is an address: give the path of a file on this machine "
             "(what lies elsewhere can be read in SQL: CREATE TABLE t AS FROM '...')"

@@ -9,22 +9,27 @@ relation.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from duckanon.database import drafts, engine, own_copy, templates
 from duckanon.database.paths import check_log, open_plain
-from duckanon.database.relations import Target, named, relation_of
+from duckanon.database.relations import Target, columns_of, named, relation_of
 from duckanon.errors import ReleaseError, SourceError
+from duckanon.policy.names import fold
 from duckanon.release.metadata import METADATA, SCHEMA, is_release_view
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import duckdb
+
+    from duckanon.database.sources import Files
 
 _MAGIC = b"DUCK"
 """Bytes of a DuckDB database after the first eight bytes."""
@@ -124,6 +129,87 @@ def own_rows(con: duckdb.DuckDBPyConnection, relation: str, stage: str, *, of: P
     if lies:
         raise SourceError(f"{stage}: {own_copy.told(lies)}")
     return table
+
+
+def own_files(con: duckdb.DuckDBPyConnection, files: Files) -> str:
+    """Our table, as SQL text, with the rows of Parquet files in their order, each with its `parts`.
+
+    A SourceError if two files have different columns, or a file states falsehoods about its rows.
+    """
+    columns = [columns_of(con, parquet(path), files.stage) for path in files.paths]
+    other = next((place for place, one in enumerate(columns) if one != columns[0]), None)
+    if other is not None:
+        raise SourceError(f"{files.stage}: {_different(files, columns, other)}")
+    relations = [parquet(path) for path in files.paths]
+    table = own_parts(con, files, relations, [name for name, _ in columns[0]])
+    lies = own_copy.of_parquet(con, files.paths, table, files.stage)
+    if lies:
+        raise SourceError(f"{files.stage}: {own_copy.told(lies)}")
+    return table
+
+
+def own_parts(
+    con: duckdb.DuckDBPyConnection, files: Files, relations: Sequence[str], columns: Sequence[str]
+) -> str:
+    """Our table, as SQL text, with the rows of the relation of each file and the columns of its folders."""
+    known = {fold(name) for name in columns}
+    twice = next((name for name in files.of_folders if fold(name) in known), None)
+    if twice is not None:
+        raise SourceError(f"{files.stage}: column {twice!r} is in a file and in the name of its folder")
+    table = named("memory", "main", f"{engine.workspace()}_rows")
+    types = types_of_folders(files)
+    for number, relation in enumerate(relations):
+        if files.parts:
+            parts = [(name, value, types[name]) for name, value in files.parts[number]]
+            relation = templates.render("relation.sql.j2:with_parts", relation=relation, parts=parts).strip()
+        if number == 0:
+            own_copy.copy(con, relation, table, files.stage, kept=True)
+        else:
+            own_copy.append(con, relation, table, files.stage)
+    return table
+
+
+def _different(files: Files, columns: Sequence[Sequence[tuple[str, str]]], other: int) -> str:
+    """Words on the first column in which two files differ."""
+    pairs = itertools.zip_longest(columns[0], columns[other])
+    here, there = next((a, b) for a, b in pairs if a != b)
+    shown = [" ".join(one) if one else "no column" for one in (here, there)]
+    return (
+        f"{files.called(0)!r} and {files.called(other)!r} have different columns, {shown[0]} and {shown[1]}: "
+        "name files with the same columns in the same order"
+    )
+
+
+def types_of_folders(files: Files) -> dict[str, str]:
+    """Types of the columns in names of folders: whole numbers and dates if each is written back the same."""
+    types = {}
+    for place, name in enumerate(files.of_folders):
+        texts = {one[place][1] for one in files.parts} - {None}
+        types[name] = next(
+            (kind for kind, form in _OF_FOLDERS.items() if texts and all(form(str(text)) for text in texts)),
+            "VARCHAR",
+        )
+    return types
+
+
+def _is_whole(text: str) -> bool:
+    return re.fullmatch(r"0|-?[1-9][0-9]{0,17}", text) is not None
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
+
+
+_OF_FOLDERS = {"BIGINT": _is_whole, "DATE": _is_date}
+"""Types that a column in names of folders may have beside VARCHAR."""
+
+
+def parquet(path: Path) -> str:
+    """Relation of one Parquet file, as SQL text."""
+    return templates.render("relation.sql.j2:file", name=path, form="parquet").strip()
 
 
 def check_metadata(con: duckdb.DuckDBPyConnection, home: str, stage: str) -> None:

@@ -70,6 +70,16 @@ def stream_to_table(
             raise
 
 
+def batches_of(con: duckdb.DuckDBPyConnection, relation: str) -> Iterator[pa.RecordBatch]:
+    """Rows of a relation in their order; a SourceError if the type of a column would change."""
+    rows = templates.render("relation.sql.j2:rows", relation=relation)
+    given = columns_of(con, relation, STAGE)
+    whole = [name for name, kind in given if _HUGEINT.search(kind)]
+    with con.cursor() as other, engine.reader(con, rows, STAGE) as reader:
+        _check_types(other, given, (reader.schema, reader.schema), ())
+        yield from _batches(reader, whole)
+
+
 def _appended(writer: duckdb.DuckDBPyConnection, target: Target, made: AnonymizedStream) -> StreamReport:
     """Append departing classes to the table; an error or Ctrl-C reports the counts so far."""
     written = 0

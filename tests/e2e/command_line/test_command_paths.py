@@ -14,21 +14,15 @@ if TYPE_CHECKING:
 
 
 REMOTE = [
-    ["anonymize", "s3://bucket/x", "o.csv", "--qi", "age", "-k", "2"],
     ["anonymize", "p.csv", "s3://bucket/x", "--qi", "age", "-k", "2"],
-    ["audit", "s3://bucket/x", "--qi", "age"],
     ["audit", "p.csv", "--qi", "age", "-o", "s3://bucket/x"],
     ["audit", "p.csv", "--policy", "s3://bucket/x"],
     ["audit", "p.csv", "--qi", "age", "--against", "s3://bucket/x"],
     ["audit", "p.csv", "--qi", "age", "--sensitive", "ill", "--distance", "ill=hierarchical", "--hierarchies", "ill=s3://bucket/x"],
-    ["suggest", "s3://bucket/x"],
-    ["linkage", "p.csv", "s3://bucket/x", "--qi", "age"],
     ["compare", "p.csv", "p.csv", "--queries", "s3://bucket/x"],
-    ["compare-releases", "s3://bucket/x", "p.csv", "--qi", "age", "-k", "2"],
     ["verify", "s3://bucket/x"],
     ["run", "s3://bucket/x"],
     ["sql", "SELECT 1", "--database", "s3://bucket/x"],
-    ["stream", "s3://bucket/x", "o.csv", "--qi", "age"],
     ["stream", "p.csv", "s3://bucket/x", "--qi", "age"],
     ["stream", "p.csv", "o.csv", "--qi", "age", "--report", "s3://bucket/x"],
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
+import lzma
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -73,11 +73,11 @@ def test_a_late_text_in_a_column_of_numbers_names_the_way_out(tmp_path: Path) ->
 
 
 def test_a_compressed_file_says_how_to_unpack_it(tmp_path: Path) -> None:
-    (tmp_path / "p.csv.gz").write_bytes(gzip.compress(b"age\n3\n3\n"))
-    for call in (["audit", "p.csv.gz", "--qi", "age"], ["stream", "p.csv.gz", "o.csv", "--qi", "age"]):
+    (tmp_path / "p.csv.xz").write_bytes(lzma.compress(b"age\n3\n3\n"))
+    for call in (["audit", "p.csv.xz", "--qi", "age"], ["stream", "p.csv.xz", "o.csv", "--qi", "age"]):
         code, out, err = run(tmp_path, *call)
         assert (code, out) == (2, "")
-        assert err == "error: 'p.csv.gz' is compressed: unpack it first, gunzip -k p.csv.gz\n"
+        assert err == "error: 'p.csv.xz' is compressed: unpack it first, unxz -k p.csv.xz\n"
 
 
 def test_one_column_with_commas_in_its_name_is_seen_as_one(tmp_path: Path) -> None:

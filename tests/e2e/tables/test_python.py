@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pandas as pd
@@ -178,15 +178,32 @@ READS: dict[str, Callable[[duckanon.Connection, pa.Table], object]] = {
 }
 
 
+@pytest.mark.parametrize("kind", [pa.table, pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize("door", READS)
+def test_a_statement_sees_the_variables_of_its_caller(door: str, kind: Callable[..., Any]) -> None:
+    frame = kind({"age": [1, 1, 2, 2], "charge": [1, 2, 1, 2]})
+    with duckanon.connect() as con:
+        found = READS[door](con, frame)
+        if door in {"sql", "execute"}:
+            assert found.fetchall() == [(1, 1), (1, 2), (2, 1), (2, 2)]
+        # Nothing stays registered, and a relation comes first.
+        assert con.sql("FROM duckdb_views() WHERE view_name = 'frame'").fetchall() == []
+        con.sql("CREATE TABLE frame AS SELECT 3 AS age, 4 AS charge")
+        assert con.sql("FROM frame").fetchall() == [(3, 4)]
+        con.sql("DROP TABLE frame; SET python_enable_replacements = false")
+        with pytest.raises(duckdb.Error):
+            con.sql("FROM frame").fetchall()
+
+
 @pytest.mark.parametrize("door", READS)
 def test_a_table_of_python_is_registered_as_the_error_says(door: str) -> None:
-    """Its variables are no tables, so that a script means the same everywhere."""
+    """Without DuckDB's setting variables are no tables, so that a script means the same everywhere."""
     table = pa.table({"age": [1, 1, 2, 2], "charge": [1, 2, 1, 2]})
     way_out = "con.duckdb.register('frame', frame)"
     words = (
         f"'frame' is a variable of Python and no table: register it on the DuckDB connection, as by {way_out}"
     )
-    with duckanon.connect() as con:
+    with duckanon.connect(python_enable_replacements=False) as con:
         with pytest.raises((DuckanonError, duckdb.Error)) as refused:
             READS[door](con, table)
         assert words in str(refused.value)
