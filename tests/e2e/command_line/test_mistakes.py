@@ -171,10 +171,10 @@ COMMANDS = {
         "cannot read the queries 'nowhere.sql': No such file or directory"
     ),
     "compare-releases patients.csv patients.csv": (
-        "--qi is missing: name the quasi-identifiers, as in --qi age,zip; the files do not"
+        "--qi is missing: give it, as in --qi age,zip; the files do not name quasi-identifiers"
     ),
     "compare-releases patients.csv patients.csv --qi age": (
-        "-k is missing: give -k, below which a number of records is too few; the files do not"
+        "-k is missing: give it, as in -k 5; the files do not name it"
     ),
     "linkage patients.csv patients.csv": ("--qi is missing: give it, as in --qi age,zip"),
     "linkage patients.csv patients.csv --qi age --interval rnge": (
