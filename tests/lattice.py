@@ -112,8 +112,11 @@ def cost(
     k: int,
     left: list[list[dict[str, Any]]],
     objective: str,
+    weights: Mapping[str, Fraction] | None = None,
 ) -> Fraction:
-    """Return what an objective says of a node."""
+    """Return what an objective says of a node; with weights of columns a loss is rounded, as a real power."""
+    shares = [Fraction((weights or {}).get(column, 1)) for column in trees]
+    shares = [share / sum(shares) for share in shares]
     n, released_records = len(rows), sum(map(len, left))
     gone = n - released_records
     if objective == "discernibility":
@@ -121,11 +124,11 @@ def cost(
     if objective == "c_avg":
         return Fraction(n, len(left) * k)
     if objective == "precision":
-        shares = [
-            Fraction(level, len(tree[0]) - 1) if tree else Fraction(0)
-            for tree, level in zip(trees.values(), levels, strict=True)
-        ]
-        return (sum(shares) * released_records + gone * len(shares)) / Fraction(n * len(shares))
+        climbed = sum(
+            share * (Fraction(level, len(tree[0]) - 1) if tree else 0)
+            for share, tree, level in zip(shares, trees.values(), levels, strict=True)
+        )
+        return (climbed * released_records + gone) / Fraction(n)
     parts = []
     for (column, tree), level in zip(trees.items(), levels, strict=True):
         null = any(row[column] is None for row in rows)
@@ -139,6 +142,8 @@ def cost(
             top = level == len(tree[0]) - 1
             total += Fraction((leaves if top else share) - 1, leaves - 1)
         parts.append(1 + total / n)
+    if weights:
+        return Fraction(prod(float(part) ** float(share) for part, share in zip(parts, shares, strict=True)))
     return prod(parts, start=Fraction(1))
 
 

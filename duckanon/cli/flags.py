@@ -148,7 +148,9 @@ def _pairs(text: str) -> list[tuple[str, str]]:
 def _as_flag(found: re.Match[str]) -> str:
     """Value of an option in a message, as a flag has it."""
     if found["list"] is not None:
-        return ",".join(quoted(name.strip()) for name in found["list"].split(","))
+        # Two levels of a column are a range, several columns a list.
+        between = "-" if found["of"] else ","
+        return between.join(quoted(name.strip()) for name in found["list"].split(","))
     if found["map"] is not None:
         return ",".join(f"{quoted(name)}={quoted(one.strip(_QUOTE))}" for name, one in _pairs(found["map"]))
     word = str(found["word"]).strip(_QUOTE)

@@ -134,12 +134,16 @@ OF_POLICY = {
     ),
     "method": Option("way to classes, see duckanon methods", tuple(METHODS), "auto", "", "METHOD"),
     "objective": Option("what method full_domain makes smallest", get_args(Objective), "loss"),
+    "levels": Option(
+        "levels of a hierarchy that method full_domain may take, 0 for the values", (), "all",
+        "--levels age=2,zip=1-3", "COLUMN=LEVEL,...", list,
+    ),
     "recode": Option(
         "how a quasi-identifier is recoded", tuple(RULES), "by its type", "--recode age=range,zip=set",
         "COLUMN=WORD,...", list,
     ),
     "weights": Option(
-        "importance of a quasi-identifier in distances, above 0", (), "1", "--weights age=2",
+        "importance of a quasi-identifier, above 0", (), "1", "--weights age=2",
         "COLUMN=NUMBER,...", list,
     ),
     "p_percent": Option(

@@ -10,6 +10,7 @@ import typer
 
 from duckanon.api.connection import connect
 from duckanon.api.execute import Outcome, anonymized_views, refreshed
+from duckanon.audits.html.frontier import frontier_page
 from duckanon.cli.completion import of_file
 from duckanon.cli.documents import show, show_rows
 from duckanon.cli.flags import read_text
@@ -63,7 +64,8 @@ def run(
 @command(
     "database", "effect", "form",
     picture=Option(
-        "a new .svg file for the rows of EXPLAIN ... FRONTIER", (), "none", "--picture frontier.svg",
+        "a new .svg or .html file for the rows of EXPLAIN ... FRONTIER", (), "none",
+        "--picture frontier.html",
         "FILE", Path,
     ),
     examples=(
@@ -163,7 +165,8 @@ def _run_text(
 ) -> int:
     """Run a script, print the result of every statement, and return the exit code."""
     # Exit code 1: an audit found a violation, and no later statement runs. 2: Ctrl-C. `picture` is a new SVG
-    # file for the rows of EXPLAIN ... FRONTIER. Errors name the file `name` of the script beside the line.
+    # or HTML file for the rows of EXPLAIN ... FRONTIER. Errors name the file `name` of the script beside the
+    # line.
     done = 0
     existed = database is not None and database.exists()
     if database is not None:
@@ -181,7 +184,8 @@ def _run_text(
                     tell("error", why)
                     return VIOLATION
                 if picture is not None and (rows := _frontier_rows(outcome)) is not None:
-                    picture.write_text(drawn(rows), encoding="utf-8")
+                    draw = frontier_page if picture.suffix == ".html" else drawn
+                    picture.write_text(draw(rows), encoding="utf-8")
                     picture = None
                 done += 1
     except (DuckanonError, duckdb.Error) as wrong:

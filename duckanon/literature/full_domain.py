@@ -12,6 +12,9 @@ Objectives of a node, and of a suppressed record:
 - 'discernibility': the sum of the squared class sizes; n for each suppressed record.
 - 'c_avg': n over k and the number of classes.
 
+Weights of the columns make weighted means of the means over the columns, 'loss' and 'precision'. A weighted
+loss is a real power, so losses that agree in `LOSS_DECIMALS` decimals count as equal.
+
 The search is exact for every criterion and objective:
 
 1. Without suppression k, l and t are monotone: a node that fails rules out all nodes below it. With
@@ -33,8 +36,9 @@ lowest levels.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import islice, product
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -43,11 +47,14 @@ from duckanon.kernels.rollup import DistinctRows, classes_at
 from duckanon.literature.lattice import Lattice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from duckanon.literature.lattice import Checked, Criteria, Levels
+
+    Within = Sequence[tuple[int, int]]  # lowest and highest level of each quasi-identifier
+    Weights = Sequence[Fraction]  # of each quasi-identifier, above 0
 
 Objective = Literal["loss", "discernibility", "c_avg", "precision"]
 
@@ -57,26 +64,44 @@ CLOSE_COST_SHARE = 1e-12
 SCORED_MAX_NODES = 50_000
 """In a lattice of fewer nodes scores are computed for each next node, in a larger one for several."""
 
+LOSS_DECIMALS = 12
+"""Decimals by which two weighted losses are compared."""
+
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """The optimum, and how many nodes the search checked."""
+class Released:
+    """A node that keeps the criteria, and what it releases."""
 
     levels: Levels  # of each quasi-identifier
     cost: float  # by the objective
     # (r,) class of each distinct row, 0..m-1 by first row; -1 where it is suppressed
     of_row: NDArray[np.int64] = field(repr=False)
     suppressed: int  # records
-    nodes: int  # of the lattice
+
+
+@dataclass(frozen=True, eq=False)
+class Found(Released):
+    """The optimum, and how many nodes the search checked."""
+
+    nodes: int  # of the searched levels
     checked: int  # nodes
 
 
-def search(rows: DistinctRows, criteria: Criteria, objective: Objective = "loss") -> Found | None:
+def search(
+    rows: DistinctRows,
+    criteria: Criteria,
+    objective: Objective = "loss",
+    *,
+    within: Within | None = None,
+    weights: Weights | None = None,
+) -> Found | None:
     """Return the keeping node of least cost, the lowest levels of several; None if no node keeps."""
-    # `rows` holds the values of a sensitive column for each threshold of the criteria.
+    # `rows` holds the values of a sensitive column for each threshold of the criteria. Without `within` all
+    # levels are searched; `weights` count in 'loss' and 'precision'.
     lattice = Lattice(rows, criteria)
-    prices = _Prices(rows, criteria, objective)
-    open_nodes = _Open(lattice.shape, prices.bounds(lattice.shape))
+    prices = _Prices(rows, criteria, objective, weights)
+    levels = within or every_level(rows)
+    open_nodes = _Open(levels, prices.bounds(levels))
     best: tuple[Fraction, int] | None = None
     optimum: Checked | None = None
     while (node := open_nodes.next(best)) is not None:
@@ -94,24 +119,55 @@ def search(rows: DistinctRows, criteria: Criteria, objective: Objective = "loss"
         open_nodes.close(node.levels, below=checked.never, above=above)
     if optimum is None or best is None:
         return None
-    classes = classes_at(rows, optimum.levels)
-    number = np.where(optimum.gone, -1, np.cumsum(~optimum.gone) - 1)
-    return Found(
-        optimum.levels,
-        prices.shown(best[0]),
-        number[classes.of_row],
-        optimum.suppressed,
-        math.prod(lattice.shape),
-        lattice.checked,
-    )
+    cost = prices.shown(best[0])
+    nodes = math.prod(open_nodes.shape)
+    return Found(optimum.levels, cost, _numbered(rows, optimum), optimum.suppressed, nodes, lattice.checked)
 
 
-def minimal_nodes(rows: DistinctRows, criteria: Criteria, most: int | None = None) -> list[Levels] | None:
+def released_at(
+    rows: DistinctRows,
+    criteria: Criteria,
+    nodes: Iterable[Levels],
+    objective: Objective = "loss",
+    *,
+    weights: Weights | None = None,
+) -> list[Released]:
+    """Return what each of some nodes that keep the criteria releases."""
+    lattice, prices = Lattice(rows, criteria), _Prices(rows, criteria, objective, weights)
+    return [
+        Released(one.levels, prices.shown(prices.of(one)), _numbered(rows, one), one.suppressed)
+        for one in map(lattice.check, nodes)
+    ]
+
+
+def every_level(rows: DistinctRows) -> Within:
+    """Return the lowest and highest level of each quasi-identifier."""
+    return [(0, one.height) for one in rows.quasi]
+
+
+def least_suppressed(rows: DistinctRows, criteria: Criteria, within: Within, most: int) -> int | None:
+    """Return the fewest records that a node suppresses to keep the criteria; None if it takes all records.
+
+    Checks at most `most` nodes, the highest first, or the highest alone where it suppresses fewest.
+    """
+    whatever = replace(criteria, allowed=int(rows.records.sum()))
+    lattice = Lattice(rows, whatever)
+    nodes = product(*(range(high, low - 1, -1) for low, high in within))
+    checked = [lattice.check(node) for node in islice(nodes, 1 if whatever.monotone else most)]
+    return min((one.suppressed for one in checked if one.keeps), default=None)
+
+
+def minimal_nodes(
+    rows: DistinctRows, criteria: Criteria, most: int | None = None, *, within: Within | None = None
+) -> list[Levels] | None:
     """Return the nodes that keep the criteria while no specialization does, ascending, as Incognito does."""
     # None where that takes more than `most` checks: without monotone criteria every node is checked that no
     # other node rules out.
-    keeping = keeping_nodes(rows, criteria, most)
-    return None if keeping is None else minimal_of(keeping)
+    keeping = keeping_nodes(rows, criteria, most, within=within)
+    if keeping is None or within is None:
+        return None if keeping is None else minimal_of(keeping)
+    lowest = [low for low, _ in within]
+    return [tuple(map(sum, zip(lowest, node, strict=True))) for node in minimal_of(keeping)]
 
 
 def minimal_of(keeping: NDArray[np.bool_]) -> list[Levels]:
@@ -121,19 +177,28 @@ def minimal_of(keeping: NDArray[np.bool_]) -> list[Levels]:
 
 
 def keeping_nodes(
-    rows: DistinctRows, criteria: Criteria, most: int | None = None
+    rows: DistinctRows, criteria: Criteria, most: int | None = None, *, within: Within | None = None
 ) -> NDArray[np.bool_] | None:
     """Tell for each node, one axis a quasi-identifier, whether it keeps; None beyond `most` checks."""
+    # An axis begins at the lowest level of `within`.
     lattice = Lattice(rows, criteria)
-    open_nodes, keeping = _Open(lattice.shape, None), np.zeros(lattice.shape, dtype=bool)
+    open_nodes = _Open(within or every_level(rows), None)
+    keeping = np.zeros(open_nodes.shape, dtype=bool)
     while (node := open_nodes.next(None)) is not None:
         if lattice.checked == most:
             return None
         checked = lattice.check(node.levels)
         every = checked.keeps and criteria.monotone
-        keeping[_upwards(node.levels) if every else node.levels] |= checked.keeps
+        place = open_nodes.place(node.levels)
+        keeping[_upwards(place) if every else place] |= checked.keeps
         open_nodes.close(node.levels, below=checked.never, above=every)
     return keeping
+
+
+def _numbered(rows: DistinctRows, node: Checked) -> NDArray[np.int64]:
+    """Return the number of the class of each distinct row at a keeping node, -1 if suppressed."""
+    number = np.where(node.gone, -1, np.cumsum(~node.gone) - 1)
+    return number[classes_at(rows, node.levels).of_row]
 
 
 class _Node(NamedTuple):
@@ -146,8 +211,14 @@ class _Node(NamedTuple):
 class _Prices:
     """Costs of nodes under an objective, as fractions; for 'loss' the product of 1 + x over the columns."""
 
-    def __init__(self, rows: DistinctRows, criteria: Criteria, objective: Objective) -> None:
+    def __init__(
+        self, rows: DistinctRows, criteria: Criteria, objective: Objective, weights: Weights | None
+    ) -> None:
         self._quasi, self._objective, self._k = rows.quasi, objective, criteria.k
+        # Equal weights are no weights: the loss is then compared as a fraction.
+        self._weights = None if weights is None or len(set(weights)) == 1 else weights
+        shares = weights or [Fraction(1)] * len(rows.quasi)
+        self._shares = [share / sum(shares) for share in shares]
         self._n = int(rows.records.sum())
         # A column whose hierarchy has one leaf loses by suppression only.
         self._whole = [max(one.total - 1, 1) for one in rows.quasi]
@@ -156,16 +227,21 @@ class _Prices:
             for column, one in enumerate(rows.quasi)
         ]
 
-    def bounds(self, shape: Levels) -> NDArray[np.float64] | None:
+    def bounds(self, within: Within) -> NDArray[np.float64] | None:
         """Return the rounded cost of each node without suppression; None if more than levels counts."""
         if self._objective not in ("loss", "precision"):
             return None
+        shape = _shape(within)
         bounds = np.ones(shape) if self._objective == "loss" else np.zeros(shape)
-        for column, levels in enumerate(shape):
+        for column, (low, high) in enumerate(within):
             along = [1] * len(shape)
-            along[column] = levels
-            parts = np.array([float(self._part(column, level)) for level in range(levels)]).reshape(along)
-            bounds = bounds * (1 + parts) if self._objective == "loss" else bounds + parts / len(shape)
+            along[column] = shape[column]
+            each = [float(self._part(column, level)) for level in range(low, high + 1)]
+            parts, share = np.array(each).reshape(along), float(self._shares[column])
+            if self._objective == "loss":
+                bounds = bounds * ((1 + parts) if self._weights is None else (1 + parts) ** share)
+            else:
+                bounds = bounds + parts * share
         return bounds
 
     def of(self, checked: Checked) -> Fraction:
@@ -179,7 +255,7 @@ class _Prices:
             released = self._n - suppressed
             return (self._bound(checked.levels) * released + suppressed) / self._n
         kept = DistinctRows(rows.codes[~gone], rows.records[~gone], rows.quasi)
-        return _product(
+        return self._united(
             Fraction(self._lost(kept, column, level) + suppressed * whole, self._n * whole)
             for column, (level, whole) in enumerate(zip(checked.levels, self._whole, strict=True))
         )
@@ -197,14 +273,23 @@ class _Prices:
 
     def shown(self, cost: Fraction) -> float:
         """Return a cost as users read it."""
-        return float(cost) ** (1 / len(self._quasi)) - 1 if self._objective == "loss" else float(cost)
+        if self._objective == "loss":
+            return float(cost) ** (1 if self._weights else 1 / len(self._quasi)) - 1
+        return float(cost)
 
     def _bound(self, levels: Levels) -> Fraction:
         """Return the cost of a node without suppression."""
-        parts = [self._part(column, level) for column, level in enumerate(levels)]
-        if self._objective == "loss":
-            return _product(parts)
-        return sum(parts, Fraction(0)) / len(parts)
+        return self._united(self._part(column, level) for column, level in enumerate(levels))
+
+    def _united(self, parts: Iterable[Fraction]) -> Fraction:
+        """Return the cost of all columns from the mean cost of each; with weights 1 + the mean loss."""
+        if self._objective == "precision":
+            pairs = zip(parts, self._shares, strict=True)
+            return sum((part * share for part, share in pairs), Fraction(0))
+        if self._weights is None:
+            return math.prod((1 + part for part in parts), start=Fraction(1))
+        powers = [float(1 + part) ** float(share) for part, share in zip(parts, self._shares, strict=True)]
+        return Fraction(round(math.prod(powers), LOSS_DECIMALS))
 
     def _part(self, column: int, level: int) -> Fraction:
         """Return the mean cost of a level of a column."""
@@ -221,8 +306,10 @@ class _Prices:
 class _Open:
     """The nodes that are neither checked nor ruled out, and the order in which they are checked."""
 
-    def __init__(self, shape: Levels, bounds: NDArray[np.float64] | None) -> None:
-        self._open = np.ones(shape, dtype=bool)
+    def __init__(self, within: Within, bounds: NDArray[np.float64] | None) -> None:
+        self.shape = _shape(within)
+        self._lowest = [low for low, _ in within]
+        self._open = np.ones(self.shape, dtype=bool)
         self._bounds = bounds
         self._by_bound = None if bounds is None else np.argsort(bounds, axis=None, kind="stable")
         self._waiting: list[int] = []
@@ -237,16 +324,22 @@ class _Open:
         while not (self._waiting and self._open.flat[self._waiting[-1]]):
             self._waiting = self._waiting[:-1] or self._chosen()
         place = self._waiting.pop()
-        return _Node(tuple(int(level) for level in np.unravel_index(place, self._open.shape)), place)
+        above = np.unravel_index(place, self.shape)
+        return _Node(tuple(low + int(up) for low, up in zip(self._lowest, above, strict=True)), place)
+
+    def place(self, levels: Levels) -> Levels:
+        """Return the place of a node in arrays of the searched nodes."""
+        return tuple(level - low for level, low in zip(levels, self._lowest, strict=True))
 
     def close(self, levels: Levels, *, below: bool = False, above: bool = False) -> None:
         """Take a node out; with `below` also its specializations, with `above` its generalizations."""
         self._misses = 0 if above else self._misses + 1
-        self._open[levels] = False
+        place = self.place(levels)
+        self._open[place] = False
         if below:
-            self._open[tuple(slice(level + 1) for level in levels)] = False
+            self._open[tuple(slice(level + 1) for level in place)] = False
         if above:
-            self._open[_upwards(levels)] = False
+            self._open[_upwards(place)] = False
 
     def _chosen(self) -> list[int]:
         """Return open nodes, the best last: a node that rules out many others, whatever its check gives."""
@@ -278,9 +371,9 @@ class _Open:
         return counts.reshape(self._open.shape)
 
 
-def _product(parts: Iterable[Fraction]) -> Fraction:
-    """Return the product of 1 + x."""
-    return math.prod((1 + part for part in parts), start=Fraction(1))
+def _shape(within: Within) -> Levels:
+    """Return the number of levels of each quasi-identifier."""
+    return tuple(high - low + 1 for low, high in within)
 
 
 def _upwards(levels: Levels) -> tuple[slice, ...]:

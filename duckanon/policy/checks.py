@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, InvalidOperation
 from operator import index
@@ -36,6 +37,9 @@ Columns = str | Iterable[str]
 
 Hierarchy = str | tuple[tuple[str, ...], ...]
 """Name of a table or file, or its rows: a leaf, then its labels up to the root."""
+
+Levels = int | tuple[int, int]
+"""A level of a hierarchy, 0 for the values, or the lowest and the highest of several."""
 
 STEP = Decimal("1e-12")
 """Smallest difference in t and c that the audits distinguish: they compare DECIMAL(18, 12)."""
@@ -248,6 +252,22 @@ def _method(option: str, value: Any) -> str:
     return ALIASES.get(word, word)
 
 
+def _levels(option: str, value: Any) -> Levels:
+    """Return a level, or a range; the command line writes 2 and 1-3."""
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}(-[0-9]{1,9})?", value):
+        value = [int(level) for level in value.split("-")]
+    levels = list(value) if isinstance(value, list | tuple) else [value]
+    if len(levels) not in (1, 2):
+        raise PolicyError(f"{option} has {len(levels)} numbers: use one level, or the lowest and the highest")
+    checked = [_integer(option, level) for level in levels]
+    low, high = checked[0], checked[-1]
+    if low < 0:
+        raise PolicyError(f"{option} = {low}: use a level of at least 0, which is the values as they are")
+    if low > high:
+        raise PolicyError(f"{option} = ({low}, {high}): the range is upside down, put the lower level first")
+    return low if low == high else (low, high)
+
+
 def _recode(option: str, value: Any) -> str:
     return _word(tuple(RULES))(option, value)
 
@@ -380,6 +400,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "hierarchies": _by_column(_hierarchy),
     "method": _method,
     "objective": _word(get_args(Objective)),
+    "levels": _by_column(_levels),
     "release": _word(get_args(Release)),
     "recode": _by_column(_recode),
     "weights": _by_column(_above_zero("a number above 0, or another role for the column")),

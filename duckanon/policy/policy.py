@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         Hierarchy,
         Intersection,
         LDiversity,
+        Levels,
         Nulls,
         Number,
         Objective,
@@ -91,11 +92,15 @@ class Policy:
         One of `METHODS`.
     objective : {'loss', 'discernibility', 'c_avg', 'precision'}
         Measure that method 'full_domain' minimizes.
+    levels : mapping from column to int or to a pair of int, optional
+        Levels of the hierarchy of a quasi-identifier that method 'full_domain' may take: one level, 0 being
+        the values, or the lowest and the highest. By default all.
     recode : mapping from column to {'mean', 'median', 'mode', 'range', 'set', 'hierarchy'}, optional
         How a quasi-identifier is recoded; by default by its type. Whole numbers with the name of a code
         (``zip``, ``plan_type``) are recoded by the mode.
     weights : mapping from column to number, optional
-        Importance of a quasi-identifier in the distance, above 0; 1 by default.
+        Importance of a quasi-identifier, above 0, in the distance, or in the objective of 'full_domain'; 1 by
+        default.
     subject : str or iterable of str
         Columns that identify the person of a record: k then counts different subjects instead of records.
         The columns are dropped unless they have another role. A quasi-identifier cannot be a subject.
@@ -155,6 +160,7 @@ class Policy:
     hierarchies: ByColumn[Hierarchy] = _NO_COLUMN
     method: str = "auto"
     objective: Objective = "loss"
+    levels: ByColumn[Levels] = _NO_COLUMN
     recode: ByColumn[Recode] = _NO_COLUMN
     weights: ByColumn[float] = _NO_COLUMN
     subject: tuple[str, ...] = ()
@@ -187,6 +193,7 @@ class Policy:
         hierarchies: Mapping[str, HierarchyRows] | None = None,
         method: str = "auto",
         objective: Objective = "loss",
+        levels: Mapping[str, int | Sequence[int]] | None = None,
         recode: Mapping[str, Recode] | None = None,
         weights: Mapping[str, Number] | None = None,
         subject: Columns = (),
@@ -206,7 +213,7 @@ class Policy:
         check_roles(self, ROLES)
         check_sensitive(self)
         _check_subject(self)
-        for option in ("recode", "weights"):
+        for option in ("recode", "weights", "levels"):
             check_columns(option, getattr(self, option), "quasi_identifiers", self.quasi_identifiers)
         _check_labels(self)
         _check_full_domain(self)
@@ -293,9 +300,11 @@ def _check_labels(policy: Policy) -> None:
 def _check_full_domain(policy: Policy) -> None:
     """Raise unless the options of full-domain generalization fit together and belong to this method."""
     if policy.method != "full_domain":
+        method = f"of method = 'full_domain', not {policy.method!r}"
         if policy.objective != "loss":
-            method = f"of method = 'full_domain', not {policy.method!r}"
             raise PolicyError(f"objective = {policy.objective!r} is {method}: set that, or leave it out")
+        for column in policy.levels:
+            raise PolicyError(f"levels of {column!r} is {method}: set that, or leave it out")
         return
     if not any(column in policy.hierarchies for column in policy.quasi_identifiers):
         option = f"hierarchies = {{{policy.quasi_identifiers[0]}: 'table'}}"
@@ -306,10 +315,16 @@ def _check_full_domain(policy: Policy) -> None:
                 f"recode of {column!r} is {recode!r} and method = 'full_domain' releases labels of "
                 "hierarchies, and other columns as they are: leave it out"
             )
-    for column in policy.weights:
-        raise PolicyError(
-            f"weights names {column!r} and method = 'full_domain' takes no distances: leave it out"
-        )
+    for column in policy.levels:
+        if column not in policy.hierarchies:
+            option = f"hierarchies = {{{column}: 'table'}}"
+            raise PolicyError(f"levels names {column!r}, which has no hierarchy: add {option}")
+    if policy.objective not in ("loss", "precision"):
+        for column in policy.weights:
+            raise PolicyError(
+                f"weights names {column!r} and objective = {policy.objective!r} counts classes, not columns: "
+                "leave it out, or use objective = 'loss'"
+            )
 
 
 def _check_as_it_is(policy: Policy) -> None:

@@ -12,7 +12,11 @@ from duckanon.release.source import names_of
 from duckanon.release.stages.bucket import WHOLE_TABLE_RECORDS, bucket, tile_size
 from duckanon.release.stages.embed import EXACT_VALUES, embed
 from duckanon.release.stages.limit import limit
-from duckanon.release.stages.partition.generalize import generalize, minimal_levels
+from duckanon.release.stages.partition.generalize import (
+    MINIMAL_NODES_MAX_CHECKS,
+    alternatives,
+    generalize,
+)
 from duckanon.release.stages.partition.plan import choose_plan
 from duckanon.release.stages.stage import stage
 
@@ -33,9 +37,6 @@ EFFORTS = {
     "balanced": "records change places, and neighbouring classes are formed anew",
     "best": "as balanced, with more tries",
 }
-
-MINIMAL_NODES_MAX_CHECKS, MINIMAL_NODES_SHOWN = 5_000, 20
-"""Largest number of nodes checked in the search for minimal nodes, and of minimal nodes shown."""
 
 PlanRow = tuple[str, str | None, str, str | None]
 
@@ -125,14 +126,18 @@ def _lattice_rows(
         height = made.heights[field.column]
         why = f"of {height} above the values" if height else "no hierarchy: as it is"
         rows.append(("level", field.name, f"{level}", why))
-    minimal = minimal_levels(made, staged, limits, policy, MINIMAL_NODES_MAX_CHECKS)
-    if minimal is None:
+    known = alternatives(made, staged, limits, policy)
+    if known is None:
         why = f"not looked for: more than {MINIMAL_NODES_MAX_CHECKS} nodes would have to be checked"
         return [*rows, ("minimal_nodes", None, "unknown", why)]
     why = "keep the thresholds, and no node below does"
+    minimal = [one for one in known if one.minimal]
     rows.append(("minimal_nodes", None, f"{len(minimal)}", why))
-    shown = [("minimal_node", None, ", ".join(map(str, node)), "levels, as above") for node in minimal]
-    return [*rows, *shown[:MINIMAL_NODES_SHOWN]]
+    for one in minimal:
+        gone = f"{100 * one.suppressed:.4g} % suppressed"
+        figures = f"loss {one.loss:.6g}, {gone}, {one.classes} classes, risk {one.risk:.4g}"
+        rows.append(("minimal_node", None, ", ".join(map(str, one.levels)), figures))
+    return rows
 
 
 def _recode_rows(staged: Staged, embedded: Embedded) -> list[PlanRow]:

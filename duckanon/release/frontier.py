@@ -3,23 +3,28 @@
 Class size and loss are those of the sample; the number of classes and the CPU seconds of the partition are
 extrapolated to the whole table. l is unchanged. A k or l that the sample cannot keep gives no row. The result
 is deterministic except for the seconds. A sample is sparser than its table, so its loss is higher.
+
+Full-domain generalization is not sampled: its frontier are the minimal nodes of the whole table, and the best
+nodes for less suppression, all under the k, l and t of the policy.
 """
 
 from __future__ import annotations
 
 import io
+import re
 import time
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from duckanon import progress
 from duckanon.database import arrow, engine, templates
+from duckanon.database.templates import ident
 from duckanon.errors import InfeasibleError, MissingExtra, PolicyError
 from duckanon.kernels.loss import information_loss
 from duckanon.kernels.merge import violations_of
@@ -30,12 +35,20 @@ from duckanon.release.source import names_of
 from duckanon.release.stages.bucket import CUTTING_METHODS
 from duckanon.release.stages.embed import coordinates, cut_points, embed
 from duckanon.release.stages.limit import limit, thresholds_without
+from duckanon.release.stages.partition.generalize import (
+    MINIMAL_NODES_MAX_CHECKS,
+    alternatives,
+    generalize,
+)
 from duckanon.release.stages.partition.plan import candidates, classes_of
 from duckanon.release.stages.stage import stage
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     import duckdb
     import numpy.typing as npt
+    from matplotlib.axes import Axes
 
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.kernels.recipes import Recipe
@@ -64,6 +77,26 @@ FRONTIER = pa.schema(
     ]
 )
 """Types of the rows."""
+
+NODES = pa.schema(
+    [
+        ("levels", pa.string()),
+        ("loss", pa.float64()),
+        ("suppressed", pa.float64()),
+        ("classes", pa.int64()),
+        ("risk", pa.float64()),
+        ("t", pa.float64()),
+        ("minimal", pa.bool_()),
+        ("chosen", pa.bool_()),
+    ]
+)
+"""Types of the rows for full-domain generalization."""
+
+
+_CIRCLE: dict[str, Any] = {"markersize": 10, "fillstyle": "none", "color": "black", "label": "policy"}
+"""Looks of the circle around the policy in a picture."""
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,18 +130,16 @@ class _Measured(NamedTuple):
 def frontier(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> pa.Table:
     """Class size, information loss in per cent and CPU seconds for k and t around the policy's.
 
-    Columns `FRONTIER`, ordered by k and t (the least of several t, NULL without t); top of the module says
-    more. Raises what CREATE raises before the partition, and InfeasibleError without a row.
+    Columns `FRONTIER`, ordered by k and t (the least of several t, NULL without t); of 'full_domain' columns
+    `NODES`, ordered by loss. Top of the module says more. Raises what CREATE raises before the partition, and
+    InfeasibleError without a row.
     """
-    if policy.method == "full_domain":
-        raise PolicyError(
-            "FRONTIER partitions a sample, and method = 'full_domain' searches levels for the whole table: "
-            "EXPLAIN shows what it finds, or ask with method = 'auto'"
-        )
     with names_of(con, source), engine.temporary(con) as workspace:
         staged = stage(con, source.query, policy, workspace, drawn=source.drawn)
         embedded = embed(con, staged, policy)
         limits = limit(con, staged, embedded, policy)
+        if policy.method == "full_domain":
+            return _nodes(con, staged, embedded, limits, policy)
         sample = _sample(con, staged, embedded, limits, policy)
     rows = _rows(sample, policy)
     if not rows:
@@ -123,6 +154,8 @@ def frontier(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> 
 
 def picture(table: pa.Table) -> str:
     """Chart of information loss over t with one line for each k; over k without t.
+
+    For full-domain generalization, chart of the loss of each node over its suppressed records.
 
     Parameters
     ----------
@@ -145,27 +178,61 @@ def picture(table: pa.Table) -> str:
     except ImportError as missing:
         raise MissingExtra("a picture needs matplotlib: pip install 'duckanon[report]'") from missing
     rows = table.to_pylist()
-    over = "k" if all(row["t"] is None for row in rows) else "t"
     written = io.StringIO()
     # Texts stay texts; names and dates do not change from run to run.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "duckanon"}):
         figure = Figure(figsize=(6.4, 4.0), layout="constrained")
-        axes = figure.add_subplot(xlabel=over, ylabel="information loss, per cent")
-        for k in sorted({row["k"] for row in rows}) if over == "t" else [None]:
-            line = [row for row in rows if k in (None, row["k"])]
-            label = "all k" if k is None else f"k = {k}"
-            axes.plot([r[over] for r in line], [r["information_loss"] for r in line], marker=".", label=label)
-        chosen = [row for row in rows if row["chosen"]]
-        axes.plot(
-            [r[over] for r in chosen], [r["information_loss"] for r in chosen],
-            "o", markersize=10, fillstyle="none", color="black", label="policy",
-        )  # fmt: skip
+        axes = figure.add_subplot()
+        (_draw_nodes if "levels" in table.column_names else _draw_lines)(axes, rows)
         axes.set_ylim(bottom=0)
-        if over == "k":
-            axes.set_xticks(sorted({row["k"] for row in rows}))
         axes.legend()
         figure.savefig(written, format="svg", metadata={"Date": None})
     return written.getvalue()
+
+
+def _draw_lines(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Draw the loss over t with a line for each k, or over k."""
+    over = "k" if all(row["t"] is None for row in rows) else "t"
+    axes.set(xlabel=over, ylabel="information loss, per cent")
+    for k in sorted({row["k"] for row in rows}) if over == "t" else [None]:
+        line = [row for row in rows if k in (None, row["k"])]
+        label = "all k" if k is None else f"k = {k}"
+        axes.plot([r[over] for r in line], [r["information_loss"] for r in line], marker=".", label=label)
+    chosen = [row for row in rows if row["chosen"]]
+    axes.plot([r[over] for r in chosen], [r["information_loss"] for r in chosen], "o", **_CIRCLE)
+    if over == "k":
+        axes.set_xticks(sorted({row["k"] for row in rows}))
+
+
+def _draw_nodes(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Draw the loss of each node over its suppressed records."""
+    axes.set(xlabel="suppressed, per cent of the records", ylabel="loss")
+    axes.plot([100 * row["suppressed"] for row in rows], [row["loss"] for row in rows], ".", label="levels")
+    chosen = [row for row in rows if row["chosen"]]
+    axes.plot([100 * r["suppressed"] for r in chosen], [r["loss"] for r in chosen], "o", **_CIRCLE)
+
+
+def _nodes(
+    con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, limits: Limits, policy: Policy
+) -> pa.Table:
+    """Return the alternatives of full-domain generalization, those of least loss first."""
+    made = generalize(con, staged, embedded, limits, policy)
+    known = alternatives(made, staged, limits, policy)
+    if known is None:
+        raise PolicyError(
+            f"FRONTIER would check more than {MINIMAL_NODES_MAX_CHECKS} nodes of the lattice: limit the "
+            "search by levels = {column: (lowest, highest)}"
+        )
+    rows = []
+    for one in sorted(known, key=lambda one: (one.loss, one.suppressed)):
+        climbed = [
+            f"{field.name if _WORD.fullmatch(field.name) else ident(field.name)}: {level}"
+            for field, level in zip(staged.quasi, one.levels, strict=True)
+            if made.heights[field.column]
+        ]
+        rows.append((f"{{{', '.join(climbed)}}}", *one[1:]))
+    columns = map(arrow.column, zip(*rows, strict=True), NODES.types)
+    return pa.Table.from_arrays(list(columns), schema=NODES)
 
 
 def _sample(

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from duckanon.statements.tokens import Reader, Token
 
 Scalar = str | int | Decimal | bool
-Value = Scalar | tuple[str, ...] | Mapping[str, Scalar]
+Entry = Scalar | tuple[Scalar, ...]
+Value = Scalar | tuple[str, ...] | Mapping[str, Entry]
 
 EXPORT_OPTIONS = ("csv_formulas", "overwrite", "evidence")
 """Options of EXPORT."""
@@ -149,8 +150,8 @@ def _value(reader: Reader) -> Value:
     return _scalar(reader)
 
 
-def _map(reader: Reader, opening: Token) -> Mapping[str, Scalar]:
-    values: dict[str, Scalar] = {}
+def _map(reader: Reader, opening: Token) -> Mapping[str, Entry]:
+    values: dict[str, Entry] = {}
     seen: set[str] = set()
     for token, column, value in _sequence(reader, "}", _entry):
         if fold(column) in seen:
@@ -162,11 +163,15 @@ def _map(reader: Reader, opening: Token) -> Mapping[str, Scalar]:
     return values
 
 
-def _entry(reader: Reader) -> tuple[Token, str, Scalar]:
+def _entry(reader: Reader) -> tuple[Token, str, Entry]:
     token = reader.next
     column = _column(reader)
     if not reader.accept_symbol(":"):
         raise reader.expected(f": after column {column!r}, as in {{{column}: value}}")
+    opening = reader.next
+    if opening.kind == "symbol" and opening.text in {"(", "["}:
+        reader.take()
+        return token, column, tuple(_sequence(reader, _CLOSING[opening.text], _scalar))
     return token, column, _scalar(reader)
 
 

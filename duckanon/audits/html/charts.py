@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from markupsafe import Markup
 
 from duckanon.audits.html.copies import edge_label
-from duckanon.audits.legible import number, short, threshold
+from duckanon.audits.legible import number, percent, short, threshold
 from duckanon.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -407,12 +407,14 @@ _FRONTIER_LINES = (("one", "-"), ("two", "--"), ("ink", ":"), ("muted", "-."))
 """Colour and stroke of the lines, which also differ in print."""
 
 
-def frontier_chart(rows: pa.Table) -> Chart:
-    """Chart of the rows of a frontier: loss over t with a line for each k, or loss over k without t.
+def frontier_charts(rows: pa.Table) -> list[Chart]:
+    """Charts of the rows of a frontier: loss over t with a line for each k, or loss over k without t.
 
     Seconds are left out, because they would change the page from run to run.
     """
     cells = rows.to_pylist()
+    if "levels" in rows.column_names:
+        return _nodes_charts(cells)
     caption = (
         f"Expected information loss, {cells[0]['reason']}; refined with little effort. "
         "The circle is the policy of this release."
@@ -425,7 +427,44 @@ def frontier_chart(rows: pa.Table) -> Chart:
         for cell in cells
     ]  # fmt: skip
     head = ["k", "t", "Records of a class", "Information loss", "This policy"]
-    return Chart(Markup(_drawn(cells, caption)), _FRONTIER_TITLE, caption, head, table)
+    return [Chart(Markup(_drawn(cells, caption)), _FRONTIER_TITLE, caption, head, table)]
+
+
+def _nodes_charts(nodes: Sequence[Mapping[str, Any]]) -> list[Chart]:
+    """Charts of the nodes of full-domain generalization: loss over suppression, and over t."""
+    table = [
+        [
+            node["levels"], number(node["loss"]), percent(node["suppressed"]), number(node["classes"]),
+            percent(node["risk"]), number(node["t"]), "yes" if node["minimal"] else "",
+            "yes" if node["chosen"] else "",
+        ]
+        for node in nodes
+    ]  # fmt: skip
+    head = ["Levels", "Loss", "Suppressed", "Classes", "Risk", "t", "Minimal", "This policy"]
+    over = [("suppressed", "suppressed, % of the records", 100)]
+    over += [("t", "t, the greatest EMD of a class", 1)] * any(node["t"] is not None for node in nodes)
+    charts = []
+    for name, unit, factor in over:
+        title = f"Loss over {'suppressed records' if name == 'suppressed' else 'closeness'}"
+        caption = "Each dot is a node. The circle is the policy: the least loss that it allows."
+        with _sheet(2.4) as figure:
+            axes = figure.add_subplot(xlabel=unit, ylabel="loss")
+            for minimal, colour in ((True, "one"), (False, "two")):
+                some = [node for node in nodes if node["minimal"] is minimal]
+                where = [node[name] * factor for node in some], [node["loss"] for node in some]
+                label = "minimal" if minimal else "least loss at a limit"
+                axes.plot(*where, "o", markersize=3, color=_COLOURS[colour], label=label)
+            chosen = next(node for node in nodes if node["chosen"])
+            axes.plot(
+                [chosen[name] * factor], [chosen["loss"]],
+                "o", markersize=7, fillstyle="none", color=_COLOURS["bad"], label="this policy",
+            )  # fmt: skip
+            axes.set_ylim(bottom=0)
+            axes.grid(visible=True, axis="y")
+            _legend(figure, axes)
+            svg = _inlined(figure, f"nodes-{name}", title=title, description=caption)
+        charts.append(Chart(Markup(svg), title, caption, head, table))
+    return charts
 
 
 def _drawn(cells: Sequence[Mapping[str, Any]], caption: str) -> str:

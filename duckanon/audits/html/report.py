@@ -22,7 +22,7 @@ from duckanon.audits import headers
 from duckanon.audits.changes import same_value
 from duckanon.audits.evidence import evidence_of
 from duckanon.audits.html import sections, verdict
-from duckanon.audits.html.charts import frontier_chart, required
+from duckanon.audits.html.charts import frontier_charts, required
 from duckanon.audits.html.classes import distances, risk, sizes
 from duckanon.audits.html.comparison import changed, correlations, effect, matching
 from duckanon.audits.html.copies import STAGE, copied, released_columns, revealed, summary, uniqueness
@@ -141,7 +141,7 @@ def html_report(
         policy=_policy(policy, attributes),
         policy_text=made.policy,
         plan=report.plan,
-        frontier_chart=None if frontier is None else frontier_chart(frontier),
+        frontier_charts=() if frontier is None else frontier_charts(frontier),
         # The page's statements read this file.
         hashes=[*hashes, ("sql/install.sql", digest(templates.read("install.sql")))],
         versions=versions(con),

@@ -57,6 +57,12 @@ RELEASES = {
     "--qi age,zip -k 3 --recode zip=mean": (
         "--recode of 'zip' cannot be 'mean', which is for numbers, dates and timestamps: use 'mode' or 'set' for VARCHAR"
     ),
+    "--qi age,zip -k 3 --levels age=3-1": (
+        "--levels age=3-1: the range is upside down, put the lower level first"
+    ),
+    "--qi age,zip -k 3 --levels age=1-3": (
+        "--levels of 'age' is of --method full_domain, not 'auto': set that, or leave it out"
+    ),
     "--qi age,zip -k 3 --recode zip=hierarchy": (
         "--recode of 'zip' is 'hierarchy' and has none: add --hierarchies zip=table"
     ),

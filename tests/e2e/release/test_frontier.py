@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING, Any
@@ -321,6 +322,11 @@ def test_the_command_line_draws_the_rows(tmp_path: Path) -> None:
     assert (again.returncode, again.stdout) == (2, "")
     assert "exists: a picture never overwrites" in again.stderr
     assert target.read_text() == drawn
+    page = tmp_path / "frontier.html"
+    assert command("sql", statement, "--picture", str(page)).returncode == 0
+    assert {"<svg", "k = 16", "What other k and t would cost"} <= set(
+        re.findall("<svg|k = 16|What other k and t would cost", page.read_text())
+    )
 
 
 def test_a_picture_needs_a_frontier(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,7 +14,11 @@ from hypothesis import HealthCheck, assume, event, example, given, settings
 from hypothesis import strategies as st
 
 import duckanon
+from duckanon.audits.html.frontier import frontier_page
 from duckanon.errors import InfeasibleError, PolicyError
+from duckanon.release.frontier import frontier, picture
+from duckanon.release.source import Source
+from tests import lattice
 from tests.e2e.scenes import command
 from tests.examples import examples
 from tests.lattice import Sensitive, best
@@ -182,6 +187,72 @@ def test_a_release_is_that_of_the_best_node_of_all(con: duckanon.Connection, pro
     event("suppressed" if len(expected.rows) < len(problem.rows) else "nobody suppressed")
     rows = con.duckdb.execute("FROM anon").fetchall()
     assert Counter(map(texts, rows)) == Counter(texts(row[c] for c in columns) for row in expected.rows)
+
+
+@settings(
+    max_examples=examples(300, 12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(problem=problems(), data=st.data())
+def test_the_frontier_lists_every_minimal_node(
+    con: duckanon.Connection, problem: Problem, data: st.DataObject
+) -> None:
+    """Source: brute force over the nodes within drawn levels, with drawn weights."""
+    assume(problem.k <= len(problem.rows))
+    columns, climbing = load(con, problem), {q: tree for q, tree in problem.trees.items() if tree}
+    levels = {
+        q: tuple(sorted(data.draw(st.tuples(*[st.integers(0, len(tree[0]) - 1)] * 2))))
+        for q, tree in climbing.items()
+        if data.draw(st.booleans())
+    }
+    problem = problem._replace(objective=data.draw(st.sampled_from(["loss", "precision"])))
+    weights = {q: Fraction(data.draw(st.integers(1, 4)), 2) for q in climbing if data.draw(st.booleans())}
+    policy = replace(problem.policy(), levels=levels, weights={q: float(one) for q, one in weights.items()})
+    con.execute(f"CREATE OR REPLACE TABLE narrow AS SELECT {', '.join(columns)} FROM people")
+    left = {
+        node: lattice.released(problem.rows, problem.trees, node, problem.k, problem.asked)
+        for node in lattice.nodes(problem.trees)
+        if all(low <= node[list(problem.trees).index(q)] <= high for q, (low, high) in levels.items())
+    }
+    gone = {node: len(problem.rows) - sum(map(len, classes)) for node, classes in left.items()}
+    keeping = {node for node, classes in left.items() if classes and gone[node] <= problem.allowed}
+    source = Source("FROM narrow", "memory", "main")
+    try:
+        rows = frontier(con.duckdb, source, policy).to_pylist()
+    except InfeasibleError as failure:
+        event("infeasible")
+        text = str(failure)
+        found = re.search(r"suppresses at least (\d+) of", text)
+        least = min((gone[node] for node, classes in left.items() if classes), default=None)
+        # l of the whole table is checked first, whatever may be suppressed.
+        assert (not keeping or "out of reach" in text) and (found is None or int(found[1]) == least)  # noqa: PT018
+        return
+
+    def costs(node: tuple[int, ...], objective: str) -> float:
+        product = lattice.cost(problem.rows, problem.trees, node, problem.k, left[node], objective, weights)
+        if objective == "precision":
+            return float(product)
+        return float(product) ** (1 if weights else 1 / len(problem.trees)) - 1
+
+    by_node = {
+        tuple(
+            int(found[1]) if (found := re.search(rf"\b{q}: (\d+)", row["levels"])) else 0
+            for q in problem.trees
+        ): row
+        for row in rows
+    }
+    event(f"{len(rows)} nodes")
+    assert sorted(node for node, row in by_node.items() if row["minimal"]) == lattice.minimal(keeping)
+    (chosen,) = (node for node, row in by_node.items() if row["chosen"])
+    assert costs(chosen, problem.objective) == pytest.approx(
+        min(costs(node, problem.objective) for node in keeping), abs=1e-11
+    )
+    for node, row in by_node.items():
+        assert row["loss"] == pytest.approx(costs(node, "loss"), abs=1e-11)
+        assert row["suppressed"] == gone[node] / len(problem.rows)
+        assert row["classes"] == len(left[node])
+        assert row["risk"] == 1 / min(map(len, left[node]))
+        if any(one.t for one in problem.asked.values()):
+            assert row["t"] <= max(float(one.t or 1) for one in problem.asked.values()) + 1e-12
 
 
 @settings(
@@ -358,7 +429,18 @@ def test_the_method_has_another_name(clinic: duckanon.Connection) -> None:
     [
         (OPTIONS.partition(", hierarchies")[0], "climbs hierarchies and there are none: add hierarchies = {zip: 'table'}"),
         (f"{OPTIONS}, recode = {{age: 'mean'}}", "recode of 'age' is 'mean' and method = 'full_domain' releases labels"),
-        (f"{OPTIONS}, weights = {{age: 2}}", "weights names 'age' and method = 'full_domain' takes no distances"),
+        (
+            f"{OPTIONS}, weights = {{age: 2}}, objective = 'c_avg'",
+            "weights names 'age' and objective = 'c_avg' counts classes, not columns: leave it out, or use",
+        ),
+        (
+            f"{OPTIONS.replace('full_domain', 'mdav')}, levels = {{zip: 1}}",
+            "levels of 'zip' is of method = 'full_domain', not 'mdav': set that, or leave it out",
+        ),
+        (f"{OPTIONS}, levels = {{age: 1}}", "levels names 'age', which has no hierarchy: add hierarchies = {age: 'table'}"),
+        (f"{OPTIONS}, levels = {{zip: (3, 1)}}", "levels of 'zip' = (3, 1): the range is upside down, put the lower"),
+        (f"{OPTIONS}, levels = {{zip: 4}}", "levels of 'zip' = 4: its hierarchy has the levels 0 (the values) to 3 (the root)"),
+        (f"{OPTIONS}, levels = {{zip: (1, 4)}}", "levels of 'zip' = (1, 4): its hierarchy has the levels 0 (the"),
         (f"{OPTIONS}, objective = 'losses'", "objective = 'losses' is unknown, did you mean 'loss'?"),
         (
             f"{OPTIONS.replace('full_domain', 'mdav')}, objective = 'precision'",
@@ -374,10 +456,59 @@ def test_what_does_not_go_together_is_an_error(
         clinic.execute(f"CREATE ANONYMIZED VIEW v AS FROM patients WITH ({options})")
 
 
-def test_no_labels_are_left_for_other_methods(clinic: duckanon.Connection) -> None:
-    """FRONTIER measures a partition of a sample, and `partition` has points."""
-    with pytest.raises(PolicyError, match="searches levels for the whole table"):
-        clinic.sql(f"EXPLAIN CREATE ANONYMIZED VIEW v AS FROM patients WITH ({OPTIONS}) FRONTIER")
+def test_levels_are_taken_as_they_are(clinic: duckanon.Connection) -> None:
+    """By hand: of level 1 the pairs 10* and 11* are left; to the level 2 three of seven are alone."""
+    pairs = [("10*", 30)] * 2 + [("11*", 30)] * 2
+    assert shown(clinic, ", levels = {zip: 1}, suppression_limit = 0.43") == pairs
+    for levels in ("1", "(0, 2)"):
+        with pytest.raises(
+            InfeasibleError,
+            match=r"suppresses at least 3 of 7 records, and 0 may go: allow other levels, or set "
+            r"suppression_limit = 0.428572",
+        ):
+            shown(clinic, f", levels = {{zip: {levels}}}")
+    shown(clinic, ", levels = {zip: 1}, suppression_limit = 0.428572")
+    clinic.execute("REFRESH ANONYMIZED VIEW v")
+    assert clinic.duckdb.execute("SELECT zip, age FROM v ORDER BY ALL").fetchall() == pairs
+
+
+def test_a_page_shows_levels_to_choose_from(clinic: duckanon.Connection) -> None:
+    """By hand: the root keeps all records; with level 1 three of seven go, and the pairs have ill 1, 2 and 1, 3."""
+    asked = f"{OPTIONS}, t = 0.5, suppression_limit = 0.43"
+    shown = clinic.sql(f"EXPLAIN CREATE ANONYMIZED VIEW v AS FROM patients WITH ({asked}) FRONTIER")
+    rows = shown.to_arrow_table()
+    found = {
+        row["levels"]: (row["suppressed"], row["classes"], row["risk"], row["minimal"], row["chosen"])
+        for row in rows.to_pylist()
+    }
+    assert found == {"{zip: 1}": (3 / 7, 2, 0.5, True, False), "{zip: 3}": (0, 2, 0.5, False, True)}
+    page = frontier_page(rows)
+    assert page.count("<svg ") == 2
+    assert re.findall(r'<th scope="row">(.*?)</th>', page) == ["{zip: 3}", "{zip: 1}"]
+    assert "<script" not in page
+    assert frontier_page(rows) == page
+    assert "suppressed, per cent of the records" in picture(rows)
+
+
+def test_weights_change_the_best_levels(con: duckanon.Connection) -> None:
+    """By hand: either a or b has to go to its root; the column that weighs less goes."""
+    con.execute(
+        "CREATE OR REPLACE TABLE corners AS SELECT unnest(['x', 'x', 'y', 'y']) AS a, unnest(['p', 'q', 'p', 'q']) AS b"
+    )
+    trees = {"a": {"x": ["*"], "y": ["*"]}, "b": {"p": ["*"], "q": ["*"]}}
+    for objective in ("loss", "precision"):
+        for weights, roots in (({"a": 2}, (False, True)), ({"b": 2}, (True, False))):
+            policy = duckanon.Policy(
+                quasi_identifiers=["a", "b"], k=2, method="full_domain", hierarchies=trees, weights=weights,
+                objective=objective,
+            )  # fmt: skip
+            duckanon.anonymize(con, "corners", policy, name="anon", or_replace=True)
+            row = con.duckdb.execute("SELECT a = '*', b = '*' FROM anon").fetchone()
+            assert row == roots
+
+
+def test_no_labels_are_left_for_other_methods() -> None:
+    """`partition` has points, which have no hierarchy."""
     with pytest.raises(PolicyError, match="'full_domain' climbs hierarchies, points have none"):
         duckanon.partition([[0.0], [1.0]], k=2, method="full_domain")
 

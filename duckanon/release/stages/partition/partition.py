@@ -250,13 +250,14 @@ def _generalized(
     """Return the classes of full-domain generalization, which keep every threshold."""
     with progress.step("partition"):
         made = generalize(con, staged, embedded, limits, policy)
-    count = int(made.labels.max()) + 1
+    class_of = made.labels
+    count = int(class_of.max()) + 1
     shape = count, dimensions(embedded.axes)
     whole = ClassSums(np.zeros(shape), np.zeros(count), np.zeros(count, dtype=np.int64))
     labels = Spool(spool_folder(con))
     for records in stream(con, embedded, limits, tiles):
         # A class spreads over many tiles, whose sums are added in the order of the tiles.
-        of = made.labels[records.record_id - 1]
+        of = class_of[records.record_id - 1]
         released = of >= 0
         labels.add({"record_id": records.record_id[released], "class_id": of[released]})
         here, local = np.unique(of[released], return_inverse=True)
