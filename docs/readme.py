@@ -29,11 +29,11 @@ BLOCK = re.compile(
 )
 """Block of a page: language, name of the file that it is, text, and the block of what it prints."""
 
-COMMAND = "$ duckdb -readonly build/census.duckdb"
+COMMAND = "$ duckdb -readonly census.duckdb"
 
 
 def demo(export: Path) -> str:
-    """Give what ``duckanon demo`` prints, with the file name that ``make demo`` uses.
+    """Give what ``duckanon demo`` prints, with the file name of the page.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def demo(export: Path) -> str:
     """
     command = [sys.executable, "-m", "duckanon", "demo", "--export", str(export)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
-    return done.stdout.replace(str(export), "build/census.duckdb").rstrip()
+    return done.stdout.replace(str(export), "census.duckdb").rstrip()
 
 
 def stock_audit(export: Path) -> str:

@@ -294,7 +294,9 @@ def _located(con: duckdb.DuckDBPyConnection, catalog: str, stage: str, table: st
     """Schema and name of a table of an attached database, and whether the table is a view."""
     tables = _tables(con, catalog, stage)
     shown = [name if schema == "main" else f"{schema}.{name}" for schema, name, _ in tables]
-    there = listed("Tables", shown)
+    # Own tables are found by name, and not proposed.
+    offered = [name for name, (schema, *_) in zip(shown, tables, strict=True) if schema != "duckanon"]
+    there = listed("Tables", offered)
     if not table:
         raise SourceError(f"{stage}: which table? {there}")
     matches = [
@@ -306,7 +308,7 @@ def _located(con: duckdb.DuckDBPyConnection, catalog: str, stage: str, table: st
         written = " or ".join(f'"{schema}"."{name}"' for schema, name, _ in matches)
         raise SourceError(f"{stage}: {table!r} means two tables: write {written}")
     if not matches:
-        raise SourceError(f"{stage}: there is no table {table!r}{suggestion(table, shown) or ':'} {there}")
+        raise SourceError(f"{stage}: there is no table {table!r}{suggestion(table, offered) or ':'} {there}")
     schema, name, view = matches[0]
     return str(schema), str(name), bool(view)
 

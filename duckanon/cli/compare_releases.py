@@ -136,7 +136,7 @@ def _wanted(
         qi = _agreed("quasi-identifiers", "--qi", [policy.quasi_identifiers for policy in policies])
         if not qi:
             raise PolicyError(
-                "--qi is missing: name the quasi-identifiers, as in --qi age,zip; the files do not"
+                "--qi is missing: give it, as in --qi age,zip; the files do not name quasi-identifiers"
             )
     if sensitive is None:
         sensitive = _agreed("sensitive columns", "--sensitive", [policy.sensitive for policy in policies])
@@ -163,9 +163,7 @@ def _k(sizes: Sequence[int], *, subjects: bool) -> int:
             "subject has)"
         )
     if not sizes:
-        raise PolicyError(
-            "-k is missing: give -k, below which a number of records is too few; the files do not"
-        )
+        raise PolicyError("-k is missing: give it, as in -k 5; the files do not name it")
     return max(sizes)
 
 

@@ -14,6 +14,7 @@ from duckanon.cli.output import PASSED, line
 from duckanon.database import templates
 from duckanon.errors import SourceError
 from duckanon.literature.partitions import methods as known_methods
+from duckanon.release.export import check_target
 
 if TYPE_CHECKING:
     from duckanon.audits.report import Report
@@ -75,6 +76,11 @@ def demo(*, export: str | None) -> int:
 
     The census is released once with k alone and once with t-closeness.
     """
+    if export is not None:
+        # The releases take most of a minute, so a name that cannot be written is told before them.
+        if Path(export).exists():
+            raise SourceError(f"{export!r} exists: the demo never overwrites, give a new name")
+        check_target(Path(export), "table")
     run_demo(export)
     return PASSED
 

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from duckanon.cli.output import ERROR, complain
 from duckanon.errors import DuckanonError
@@ -31,6 +31,9 @@ UNCOMPLETED_PART = "_DUCKANON_BEFORE"
 _NUMBERS = {"valid integer": "a whole number", "valid number": "a number"}
 """What an option takes, by the words of typer for it."""
 
+_SURPLUS = "Got unexpected extra argument(s) "
+"""How the message of typer begins for arguments beyond those of a command."""
+
 
 def epilog(first: str, second: str) -> str:
     """Two examples as the end of a help text."""
@@ -42,16 +45,26 @@ class _Strict:
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the arguments; raise for a repeated option, of which `typer` would keep the last value."""
+        given = list(args)
         if not ctx.resilient_parsing:
             _check(self, ctx, args)
         try:
             read: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
         except typer.BadParameter as wrong:
+            if isinstance(wrong.param, TyperArgument):
+                raise DuckanonError(f"{_shown(wrong.param, ctx)} is missing: {_form(self, ctx)}") from wrong
             name = None if wrong.param is None else wrong.param.opts[0]
             form = next((words for known, words in _NUMBERS.items() if known in wrong.message), None)
             if name is None or form is None:
                 raise
             raise DuckanonError(f"{name} takes {form}, as in {name} 5") from wrong
+        except typer.TyperException as wrong:
+            before, surplus, words = wrong.format_message().partition(_SURPLUS)
+            if before or not surplus:
+                raise
+            parted = any(word.startswith(",") or word.endswith(",") for word in given)
+            why = "a list has no blank after a comma" if parted else _form(self, ctx)
+            raise DuckanonError(f"{words.strip('()')!r} is too much: {why}") from wrong
         except typer.Exit as left:
             # Exit code 1 means a violation, and an unknown shell is an error.
             raise typer.Exit(ERROR if left.exit_code else 0) from left
@@ -90,6 +103,18 @@ def _check(command: Any, ctx: Any, args: list[str]) -> None:
         if count > 1 and isinstance(option, TyperOption) and not (option.multiple or option.is_eager):
             name = " or ".join([*option.opts, *option.secondary_opts])
             raise DuckanonError(f"{name} is given {count} times: give it once")
+
+
+def _form(command: Any, ctx: Any) -> str:
+    """Form of a command with its arguments: ``the form is duckanon anonymize IN OUT, with options``."""
+    arguments = [_shown(one, ctx) for one in command.get_params(ctx) if isinstance(one, TyperArgument)]
+    written = " ".join([ctx.command_path, *arguments])
+    return f"the form is {written}, with options; {ctx.command_path} -h tells more"
+
+
+def _shown(argument: TyperArgument, ctx: Any) -> str:
+    """Name of an argument as the help shows it, in capitals and without the braces around it."""
+    return "".join(argument.get_usage_pieces(ctx)).strip("{}[]").upper()
 
 
 def _nearest(unknown: str, ctx: Any) -> str:

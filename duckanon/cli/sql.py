@@ -15,7 +15,7 @@ from duckanon.cli.completion import of_file
 from duckanon.cli.documents import show, show_rows
 from duckanon.cli.flags import read_text
 from duckanon.cli.options import Option, command
-from duckanon.cli.output import ERROR, PASSED, VIOLATION, complain, tell
+from duckanon.cli.output import ERROR, PASSED, VIOLATION, complain, note, tell
 from duckanon.database import engine
 from duckanon.database.interrupts import DONE_NOTE
 from duckanon.database.paths import check_local, check_opened, check_readable, database_of, split
@@ -168,6 +168,7 @@ def _run_text(
     # or HTML file for the rows of EXPLAIN ... FRONTIER. Errors name the file `name` of the script beside the
     # line.
     done = 0
+    existed = database is not None and database.exists()
     if database is not None:
         check_local(database)
         check_opened(database)
@@ -187,6 +188,11 @@ def _run_text(
                     picture.write_text(draw(rows), encoding="utf-8")
                     picture = None
                 done += 1
+    except (DuckanonError, duckdb.Error) as wrong:
+        if not existed and engine.MISSING_TABLE.search(str(wrong)):
+            where = "no --database is given" if database is None else f"{str(database)!r} is new"
+            note(f"note: {where}, so there are no tables but those of this script")
+        raise
     except KeyboardInterrupt as interrupt:
         late = DONE_NOTE in getattr(interrupt, "__notes__", ())
         if not (done or late):

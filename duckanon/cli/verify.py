@@ -10,7 +10,7 @@ import typer
 from duckanon.api import files
 from duckanon.cli.options import Option, command
 from duckanon.cli.output import PASSED, VIOLATION, line
-from duckanon.database.paths import check_local
+from duckanon.database.paths import split
 from duckanon.errors import ReleaseError
 from duckanon.release import foreign
 from duckanon.release.verify.file import ENDINGS, verify_file
@@ -59,7 +59,9 @@ def verify(
 
     Exit code 1 when anything differs or is violated.
     """
-    check_local(file)
+    path, table = split(str(file))
+    if table is not None:
+        raise ReleaseError(f"{str(file)!r}: verify judges every release of a file: give {str(path)!r}")
     outcome = _verified(file, expect or (), head or (), evidence)
     line(outcome.to_json() if form == "json" else outcome.to_text())
     return PASSED if outcome.verified else VIOLATION

@@ -33,7 +33,8 @@ LINE = re.compile(r"^LINE (\d+): ", re.MULTILINE)
 
 _OF_A_CSV = re.compile(r"CSV Error on Line: \d+$|Error when sniffing file ")
 _NOT_OF_ITS_TYPE = re.compile(r'Could not convert string "(.*)" to \'')
-_MISSING_TABLE = re.compile(r"Table with name \"?(\w+)\"? does not exist")
+MISSING_TABLE = re.compile(r"Table with name \"?(\w+)\"? does not exist")
+"""Message of DuckDB for a table that is not there."""
 _STATEMENT_CHARACTERS_SHOWN = 40
 """Characters of a statement that an error shows."""
 
@@ -76,7 +77,7 @@ def wrapped(
 
 def variable_hint(cause: BaseException) -> str:
     """Hint for a DuckDB error about a table whose name is a variable of the caller; else empty."""
-    match = _MISSING_TABLE.search(str(cause))
+    match = MISSING_TABLE.search(str(cause))
     if match is None:
         return ""
     name, frame = match[1], user_frame(sys._getframe(1))

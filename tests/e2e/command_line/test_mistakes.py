@@ -177,10 +177,10 @@ COMMANDS = {
         "cannot read the queries 'nowhere.sql': No such file or directory"
     ),
     "compare-releases patients.csv patients.csv": (
-        "--qi is missing: name the quasi-identifiers, as in --qi age,zip; the files do not"
+        "--qi is missing: give it, as in --qi age,zip; the files do not name quasi-identifiers"
     ),
     "compare-releases patients.csv patients.csv --qi age": (
-        "-k is missing: give -k, below which a number of records is too few; the files do not"
+        "-k is missing: give it, as in -k 5; the files do not name it"
     ),
     "linkage patients.csv patients.csv": ("--qi is missing: give it, as in --qi age,zip"),
     "linkage patients.csv patients.csv --qi age --interval rnge": (
@@ -225,6 +225,23 @@ COMMANDS = {
         "'hospital.duckdb' is a database, not a statement: duckanon sql \"...\" --database hospital.duckdb"
     ),
     "spark audit x": ("--qi is missing: give it, as in --qi age,zip, or a --policy file"),
+    "anonymize patients.csv": (
+        "OUT is missing: the form is duckanon anonymize IN OUT, with options; duckanon anonymize -h tells more"
+    ),
+    "suggest hospital.duckdb patients": (
+        "'patients' is too much: the form is duckanon suggest TABLE, with options; duckanon suggest -h tells more"
+    ),
+    "audit patients.csv --qi age, zip -k 3": ("'zip' is too much: a list has no blank after a comma"),
+    "audit hospital.duckdb:patient --qi age": (
+        "database 'hospital.duckdb': there is no table 'patient', did you mean 'patients'? Tables: 'patients', 'v'"
+    ),
+    "verify hospital.duckdb:v": (
+        "'hospital.duckdb:v': verify judges every release of a file: give 'hospital.duckdb'"
+    ),
+    "demo --export build/census.duckdb": (
+        "cannot export to 'build/census.duckdb': the folder 'build' does not exist"
+    ),
+    "demo --export hospital.duckdb": ("'hospital.duckdb' exists: the demo never overwrites, give a new name"),
     "anonimize": ("No such command 'anonimize'. Did you mean 'anonymize'?"),
 }
 
@@ -321,6 +338,14 @@ def test_a_mistake_in_a_command_is_told_in_its_words(hospital: Path, line: str) 
 @pytest.mark.parametrize("text", STATEMENTS)
 def test_a_mistake_in_a_statement_is_told_in_sql(hospital: Path, text: str) -> None:
     require_error(hospital, ["sql", text, "-d", "hospital.duckdb"], STATEMENTS[text])
+
+
+def test_a_missing_table_without_a_database_says_that_there_is_none(tmp_path: Path) -> None:
+    missing = "error: Catalog Error: Table with name patients does not exist!\n"
+    for more, why in ([], "no --database is given"), (["-d", "new.duckdb"], "'new.duckdb' is new"):
+        told = f"note: {why}, so there are no tables but those of this script\n"
+        assert run(tmp_path, "sql", "FROM patients", *more) == (2, "", told + missing)
+    assert run(tmp_path, "sql", "FROM patients", "-d", "new.duckdb") == (2, "", missing)
 
 
 def test_no_message_at_the_command_line_speaks_sql() -> None:

@@ -52,7 +52,7 @@ def test_the_export_of_the_demo_is_verified(census: tuple[Path, str]) -> None:
     assert "difference: " not in done.stdout
     assert "note: " not in done.stdout
     assert done.stdout.splitlines()[-1].startswith("verified: 1 release, ")
-    assert "duckanon verify build/census.duckdb" in DEMO
+    assert "duckanon verify census.duckdb" in DEMO
 
 
 @pytest.mark.slow
