@@ -160,17 +160,17 @@ def test_what_castle_has_not_is_said(tmp_path: Path) -> None:
     source, out = tmp_path / "in.csv", tmp_path / "out.csv"
     source.write_text(visits(50))
     for words, message in (
-        (("--qi", "ill"), "quasi-identifier 'ill' is text: method = 'castle' releases ranges"),
-        (("--qi", "age", "--order-weight", "1"), "order_weight is for method = 'steered'"),
-        (("--qi", "age", "--sensitive", "ill", "-l", "2"), "l is for method = 'steered'"),
-        (("--qi", "age", "--nulls", "category"), "nulls = 'category' is not yet for method = 'castle'"),
+        (("--qi", "ill"), "quasi-identifier 'ill' is text: --method castle releases ranges"),
+        (("--qi", "age", "--order-weight", "1"), "--order-weight is for --method steered"),
+        (("--qi", "age", "--sensitive", "ill", "-l", "2"), "-l is for --method steered"),
+        (("--qi", "age", "--nulls", "category"), "--nulls category is not yet for --method castle"),
     ):
         done = command("stream", source, out, "--method", "castle", *words)
         assert done.returncode == 2
         assert message in done.stderr
         assert not out.exists()
     done = command("stream", source, out, "--qi", "age", "--clusters", "5")
-    assert "clusters is for method = 'castle'" in done.stderr
+    assert "--clusters is for --method castle" in done.stderr
 
 
 @pytest.fixture
