@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from duckanon.api import files
-from duckanon.cli.options import Option, command
-from duckanon.cli.output import PASSED, VIOLATION, line
+from duckanon.cli.documents import check_output, deliver
+from duckanon.cli.options import SHARED, Option, command
+from duckanon.cli.output import PASSED, VIOLATION
+from duckanon.database import sources
 from duckanon.database.paths import split
-from duckanon.errors import ReleaseError
-from duckanon.release import foreign
+from duckanon.errors import DuckanonError, ReleaseError
+from duckanon.release import file_evidence, foreign
 from duckanon.release.verify.file import ENDINGS, verify_file
 from duckanon.release.verify.folder import verify_folder
 from duckanon.release.verify.verify import verify as verified
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
 
 
 @command(
-    "form", "timeout",
+    "form", "output", "timeout",
+    form=SHARED["form"]._replace(choices=("text", "json", "html")),
     expect=Option(
         "a fingerprint or policy hash that you kept elsewhere; may be repeated", (), "none",
         "--expect 4f1d...", "HASH", list,
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
     ),
     examples=(
         "duckanon verify released.duckdb",
-        "duckanon verify released.duckdb --head 9c0b1f02 --format json",
+        "duckanon verify released.duckdb --head 9c0b1f02 --format html -o verified.html",
     ),
 )  # fmt: skip
 def verify(
@@ -54,6 +57,7 @@ def verify(
     head: list[str] | None,
     evidence: Path | None,
     form: str,
+    output: Path | None,
 ) -> int:
     """Run every recorded audit of a release again.
 
@@ -62,8 +66,15 @@ def verify(
     path, table = split(str(file))
     if table is not None:
         raise ReleaseError(f"{str(file)!r}: verify judges every release of a file: give {str(path)!r}")
+    check_output(output, *([] if file.is_dir() else [file, file_evidence.beside(file), evidence]))
+    if output is not None and sources.covers(str(file), output):
+        raise DuckanonError(f"-o {str(output)!r} would be a file of {str(file)!r}: give another place")
     outcome = _verified(file, expect or (), head or (), evidence)
-    line(outcome.to_json() if form == "json" else outcome.to_text())
+    if form == "html":
+        text = outcome.to_html(str(file))
+    else:
+        text = outcome.to_json() if form == "json" else outcome.to_text()
+    deliver(text, output)
     return PASSED if outcome.verified else VIOLATION
 
 

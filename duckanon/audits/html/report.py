@@ -172,7 +172,7 @@ def html_report(
         **parts,
         title=clean(title or f"Audit of {report.name}"),
         name=clean(report.name),
-        when=_stamp(now),
+        when=stamp(now),
         internal=original is not None,
         policy=_policy(policy, attributes),
         policy_text=made.policy,
@@ -327,7 +327,8 @@ def _policy(policy: AuditPolicy, attributes: Sequence[Attribute]) -> dict[str, A
     }
 
 
-def _stamp(now: datetime | None) -> str:
+def stamp(now: datetime | None) -> str:
+    """Time as a page states it, by default the present; a time without zone counts as UTC."""
     when = now or datetime.now(UTC)
     utc = when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
     return utc.strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -1,4 +1,4 @@
-"""Result of a verification, release by release, with its text and JSON forms."""
+"""Result of a verification, release by release, with its text, JSON and HTML forms."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from duckanon.audits.changes import changes
-from duckanon.audits.legible import legible
+from duckanon.audits.html.report import render, stamp
+from duckanon.audits.html.verdict import verdicts
+from duckanon.audits.legible import clean, legible
 from duckanon.audits.report import COLUMNS
 
 if TYPE_CHECKING:
@@ -94,20 +96,33 @@ class Verification:
             if release.report is not None:
                 lines += release.report.to_text().splitlines()
             lines += [*_remarks(release), ""]
-        return "\n".join([*lines, *_remarks(self), self._verdict()])
+        verdict = "verified" if self.verified else "NOT VERIFIED"
+        return "\n".join([*lines, *_remarks(self), f"{verdict}: {self._summary}"])
 
-    def _verdict(self) -> str:
+    def to_html(self, name: str) -> str:
+        """Page with the verdict on a file of that name: one document without scripts, which loads nothing."""
+        return render(
+            "verification.html.j2",
+            title=clean(f"Verification of {name}"),
+            when=stamp(None),
+            summary=self._summary,
+            outcome=self,
+            judged=[
+                None if release.report is None else verdicts(release.report, release.report.warnings)
+                for release in self.releases
+            ],
+        )
+
+    @property
+    def _summary(self) -> str:
+        """What was looked at, and what was found."""
         audits = sum(release.audits for release in self.releases)
         done = f"{_count(len(self.releases), 'release')}, {_count(audits, 'recorded audit')}"
         if self.verified:
-            return (
-                f"verified: {done}; all agree with the released rows, and every policy is kept{self._macros}"
-            )
+            return f"{done}; all agree with the released rows, and every policy is kept{self._macros}"
         broken = sum(release.report is not None and not release.report.passed for release in self.releases)
         number = len(self.differences) + sum(len(release.differences) for release in self.releases)
-        return (
-            f"NOT VERIFIED: {done}; {_count(number, 'difference')}, {_count(broken, 'release')} in violation"
-        )
+        return f"{done}; {_count(number, 'difference')}, {_count(broken, 'release')} in violation"
 
     @property
     def _macros(self) -> str:

@@ -168,7 +168,7 @@ COMMANDS = {
     "audit patients.csv --qi age -o patients.csv": (
         "-o 'patients.csv' is read by this command: give another file"
     ),
-    "verify hospital.duckdb --format html": ("unknown format 'html': use text or json"),
+    "verify hospital.duckdb --format sarif": ("unknown format 'sarif': use text, json or html"),
     "verify nowhere.duckdb": ("'nowhere.duckdb' does not exist"),
     "compare patients.csv patients.csv": (
         "--queries is missing: give a file of SELECT statements over a relation called data"

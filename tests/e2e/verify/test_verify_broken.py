@@ -76,7 +76,7 @@ def test_what_cannot_be_verified_is_an_error(originals: Path, tmp_path: Path, wh
 
 
 def test_a_format_that_is_unknown(originals: Path) -> None:
-    with pytest.raises(DuckanonError, match="text or json"):
+    with pytest.raises(DuckanonError, match="text, json or html"):
         verify(originals / "file.duckdb", form="xml")
 
 
