@@ -165,7 +165,7 @@ def beside_parquet(
     *,
     ours: tuple[str, bytes] | None = None,
 ) -> Iterator[str]:
-    """Tell what a file with these columns holds that Spark, or EXPORT with its entry `ours`, does not write."""
+    """Tell what a file with these columns holds that Spark, or EXPORT with the entry `ours`, does not."""
     writer, _, footer, size = _parquet_facts(con, path, stage)
     free = _outside(con, path, size - _TAIL - footer, stage)
     if free:
