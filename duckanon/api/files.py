@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from duckanon.database import drafts, engine, own_copy, sources, templates
+from duckanon.database import drafts, engine, interrupts, own_copy, sources, templates
 from duckanon.database.csv_files import Csv, read_csv
 from duckanon.database.csv_form import AS_FOUND, Reading
 from duckanon.database.paths import DATABASES, check_readable, check_unpacked, local, split
@@ -79,6 +79,9 @@ def _room(stack: contextlib.ExitStack, parents: Iterable[Path]) -> Callable[[], 
     made: list[Path] = []
 
     def room() -> Path:
+        if not made:
+            # A copy of the source would lie there until the next command.
+            stack.enter_context(interrupts.terminable())
         for parent in () if made else parents:
             folder = stack.enter_context(drafts.spill(parent))
             if folder is not None:

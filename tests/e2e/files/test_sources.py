@@ -7,7 +7,10 @@ import gzip
 import io
 import json
 import os
+import signal
+import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -375,6 +378,24 @@ def test_standard_input_from_the_output_is_refused(tmp_path: Path) -> None:
         os.dup2(before, 0)
         os.close(before)
     assert (tmp_path / "p.csv").read_text() == TEXT
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_removes_the_copy_of_the_source(tmp_path: Path, sent: signal.Signals) -> None:
+    """Nobody ends the input, so the signal comes while it is copied, for its owner only."""
+    call = ["anonymize", "-", "o.csv", "--qi", "age", "--insensitive", "*", "-k", "2"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "duckanon", *call], cwd=tmp_path,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    end = time.monotonic() + 60
+    while not (copies := list(tmp_path.glob(".duckanon-*/draft.*"))) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert [one.parent.stat().st_mode & 0o077 for one in copies] == [0]
+    process.send_signal(sent)
+    assert process.communicate(timeout=60)[1] == b"interrupted: nothing was released\n"
+    assert process.returncode == 2
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_missing_packed_file_is_told(tmp_path: Path) -> None:
