@@ -6,11 +6,12 @@ import contextlib
 import re
 import tempfile
 from contextvars import ContextVar
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from duckanon.database import drafts, engine, own_copy, sources, templates
+from duckanon.database import drafts, engine, interrupts, own_copy, sources, templates
 from duckanon.database.csv_files import Csv, read_csv
 from duckanon.database.csv_form import AS_FOUND, Reading
 from duckanon.database.paths import DATABASES, check_readable, check_unpacked, local, split
@@ -36,6 +37,9 @@ _RESERVED = frozenset(
 )
 
 
+_NUMBERED = re.compile(r".+_[0-9]+", re.DOTALL)
+"""Name that DuckDB may have given to a key."""
+
 _GATHERED: ContextVar[Mapping[str, sources.Files]] = ContextVar("gathered", default=MappingProxyType({}))
 """The files of the sources of `opened`, by the name of the source."""
 
@@ -52,7 +56,7 @@ def opened(
     """
     folders = list(folders)
     with gathered(*map(str, names), folders=folders) as found:
-        files = [path for one in found.values() for path in one.paths]
+        files = [path for one in found.values() for path in (*one.paths, *one.pieces)]
         files += [split(tree)[0] for tree in trees]
         token = _GATHERED.set(found)
         try:
@@ -75,6 +79,9 @@ def _room(stack: contextlib.ExitStack, parents: Iterable[Path]) -> Callable[[], 
     made: list[Path] = []
 
     def room() -> Path:
+        if not made:
+            # A copy of the source would lie there until the next command.
+            stack.enter_context(interrupts.terminable())
         for parent in () if made else parents:
             folder = stack.enter_context(drafts.spill(parent))
             if folder is not None:
@@ -128,10 +135,8 @@ def source(
     if found.form == "csv":
         called = None if sources.is_plain(name) else name
         read = read_csv(con, path, apart=apart, typed=typed, reading=reading, called=called)
-        if found.joined > 1 and read.form.has_preface:
-            raise SourceError(
-                f"{name!r}: lines before the header or comments in files that are read as one: leave them out"
-            )
+        if found.pieces:
+            _check_joined(con, found, read)
         return read
     check_unpacked(path)
     form = (
@@ -367,6 +372,24 @@ def _of_json(
     ).strip()
 
 
+def _check_joined(con: duckdb.DuckDBPyConnection, found: sources.Files, read: Csv) -> None:
+    """Raise if joined CSV files have other records than alone, as where a quote in one ends in the next."""
+    if read.form.has_preface:
+        raise SourceError(
+            f"{found.name!r}: lines before the header or comments in files that are read as one: "
+            "leave them out"
+        )
+    form = read.form.typed({}).as_written
+    relations = [replace(form, path=path).relation() for path in (found.path, *found.pieces)]
+    queries = [templates.render("relation.sql.j2:count", relation=one) for one in relations]
+    whole, *alone = [int(engine.rows(con, one, found.stage, error=SourceError)[0][0]) for one in queries]
+    if whole != sum(alone):
+        raise SourceError(
+            f"{found.stage}: its files have {sum(alone)} records, and {whole} when read as one: a quote in "
+            "one of them has no end"
+        )
+
+
 def _parquet(con: duckdb.DuckDBPyConnection, found: sources.Files) -> str:
     for place, path in enumerate(found.paths):
         query = templates.render("files/stated.sql.j2:parquet_names", path=path)
@@ -426,4 +449,15 @@ def _keys(
     keys = dict(columns_of(con, _of_json(paths, reading), found.stage))
     if list(keys) == ["json"]:
         raise SourceError(f'{found.stage}: its records are no objects: give such as {{"age": 31}}')
+    # DuckDB calls the second of two keys that differ by case alone A_1, and then finds no value of it.
+    short = {fold(name) for name in keys}
+    renamed = [name for name in keys if _NUMBERED.fullmatch(name) and fold(name.rpartition("_")[0]) in short]
+    if renamed:
+        raw = _of_json(paths, reading, dict.fromkeys(renamed, "JSON"))
+        query = templates.render("files/stored.sql.j2:json_absent", relation=raw, columns=renamed)
+        (absent,) = engine.rows(con, query, found.stage, error=SourceError)
+        name = next((name for name, one in zip(renamed, absent, strict=True) if one), None)
+        if name is not None:
+            key = name.rpartition("_")[0]
+            raise SourceError(f"{found.stage}: the key {key!r} is there with another case, too: rename one")
     return keys

@@ -62,8 +62,21 @@ def variables(con: duckdb.DuckDBPyConnection, text: str) -> Iterator[bool]:
         tables = {name: value for name, value in tables.items() if not _known(con, name)}
     else:
         tables = {}
-    with engine.registered(con, {name: readable(arrow_table(value)) for name, value in tables.items()}):
-        yield bool(tables)
+    seen, unread = {}, {}
+    for name, value in tables.items():
+        try:
+            seen[name] = readable(arrow_table(value))
+        except SourceError as refused:
+            # The word may be a column or an alias, and no table.
+            unread[name] = refused
+    with engine.registered(con, seen):
+        try:
+            yield bool(seen)
+        except (DuckanonError, duckdb.Error) as failure:
+            missing = engine.MISSING_TABLE.search(str(failure))
+            if missing is None or missing[1] not in unread:
+                raise
+            raise SourceError(f"variable {missing[1]!r}: {unread[missing[1]]}") from failure
 
 
 def _is_table(value: object) -> bool:

@@ -23,7 +23,7 @@ import pyarrow as pa
 from duckanon.database import engine, interrupts, templates
 from duckanon.database.paths import ADDRESS, check_readable, check_unpacked, local, open_plain, split
 from duckanon.errors import SourceError
-from duckanon.policy.names import fold
+from duckanon.policy.names import fold, twice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -40,6 +40,9 @@ FORMS: dict[str, Form] = {
 
 PACKED = {".gz": "gzip", ".zst": "zstd"}
 """Endings of packed files that are read, with Arrow's name of the packing."""
+
+_MARK = b"\xef\xbb\xbf"
+"""Byte order mark of UTF-8."""
 
 _GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
 """First bytes of a gzip file and of a Parquet file."""
@@ -63,7 +66,7 @@ class Files:
     paths: tuple[Path, ...]
     origins: tuple[str, ...] = ()  # where each of them lies, if they are copies
     parts: tuple[tuple[tuple[str, str | None], ...], ...] = ()  # of each file: columns in its folders' names
-    joined: int = 1  # files that are joined to the one of `paths`
+    pieces: tuple[Path, ...] = ()  # CSV files that are joined to the one of `paths`
 
     @property
     def path(self) -> Path:
@@ -134,8 +137,11 @@ def gathered(name: str, room: Callable[[], Path]) -> Files:
 
 
 def named(name: str) -> list[Path]:
-    """Local files that a name means, without reading one; empty for standard input and addresses."""
-    if name == STDIN or not local(name):
+    """Local files that a name means, without reading one; empty for an address."""
+    if name == STDIN:
+        # The shell may have opened a plain file.
+        return [opened] if (opened := Path("/dev/stdin")).is_file() else []
+    if not local(name):
         return []
     path, table = split(name)
     if table is not None or is_plain(name) or path.is_file():
@@ -149,7 +155,11 @@ def covers(name: str, file: Path) -> bool:
         return False
     if Path(name).is_dir():
         return Path(os.path.realpath(file)).is_relative_to(os.path.realpath(name))
-    pattern, asked = Path(name).absolute(), Path(file).absolute()
+    # A link, or two dots, before the first sign of a pattern hides the folder.
+    parts = Path(name).absolute().parts
+    signs = next((place for place, part in enumerate(parts) if _PATTERN.search(part)), len(parts))
+    pattern = Path(os.path.realpath(Path(*parts[:signs])), *parts[signs:])
+    asked = Path(os.path.realpath(file.parent), file.name)
     deep = "**" in pattern.parts or len(pattern.parts) == len(asked.parts)
     return deep and fnmatch.fnmatchcase(asked.as_posix(), pattern.as_posix())
 
@@ -258,7 +268,7 @@ def _form_of_bytes(path: Path) -> Form:
         begin = file.read(_BYTES_PER_READ)
     if begin.startswith(_PARQUET):
         return "parquet"
-    return "json" if begin.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in {b"{", b"["} else "csv"
+    return "json" if begin.removeprefix(_MARK).lstrip()[:1] in {b"{", b"["} else "csv"
 
 
 _numbers = count()
@@ -296,6 +306,9 @@ def _parts(name: str, origins: Sequence[str]) -> tuple[tuple[tuple[str, str | No
     found = tuple(tuple(_part(*pair) for pair in _HIVE.findall(str(Path(one).parent))) for one in origins)
     names = [[fold(column) for column, _ in one] for one in found]
     other = next((at for at, one in enumerate(names) if one != names[0]), None)
+    again = twice(names[0])
+    if again is not None:
+        raise SourceError(f"{name!r}: the folders of {origins[0]!r} name the column {again!r} twice")
     if other is not None:
         raise SourceError(
             f"{name!r}: the folders of {origins[0]!r} and of {origins[other]!r} name different columns"
@@ -316,30 +329,47 @@ def _joined(files: Files, room: Callable[[], Path]) -> Files:
             "Parquet and JSON: read CSV in SQL by read_csv(..., hive_partitioning = true)"
         )
     target = _new(room)
-    first = b""
+    first, end = b"", b""
     with target.open("xb") as out:
         for number, path in enumerate(files.paths):
             with open_plain(path) as file:
-                header = _header(file)
-                if number == 0:
-                    first = header
-                    out.write(header)
-                elif header.rstrip(b"\r\n") != first.rstrip(b"\r\n"):
+                header, its_end = _header(file, files.called(number))
+                first = first if number else header
+                if header != first or its_end not in {b"", end or its_end}:
+                    what = "line ends" if header == first else "headers"
                     raise SourceError(
                         f"{files.name!r}: {files.called(0)!r} and {files.called(number)!r} have different "
-                        "headers: name files with the same columns in the same order"
+                        f"{what}: {_SAME[what]}"
                     )
-                last = _copied(file, out) or header
-            if not last.endswith((b"\n", b"\r")):
-                out.write(b"\n")
-    return replace(files, paths=(target,), joined=len(files.paths))
+                if its_end and not end:
+                    end = its_end
+                    out.write(first + end)
+                last = _copied(file, out)
+                if last and not last.endswith((b"\n", b"\r")):
+                    out.write(end)
+        out.write(b"" if end else first)
+    return replace(files, paths=(target,), pieces=files.paths)
 
 
-def _header(file: BinaryIO) -> bytes:
-    """Read the first record of a CSV, which may have several lines, without a byte order mark."""
-    record = b""
-    while line := file.readline(_BYTES_PER_READ):
-        record += line
-        if record.count(b'"') % 2 == 0:
-            break
-    return record.removeprefix(b"\xef\xbb\xbf")
+_SAME = {
+    "headers": "name files with the same columns in the same order",
+    "line ends": "write all files alike, as by dos2unix",
+}
+
+_HEADER = re.compile(rb"(?>[^\"\r\n]+|\"[^\"]*\")*+(?=[\r\n]|\Z)")
+"""Header of a CSV: up to the first line end outside quotes."""
+
+
+def _header(file: BinaryIO, called: str) -> tuple[bytes, bytes]:
+    """Read the header of a CSV, without a byte order mark; return it and its line end, if it has one."""
+    begin = file.read(_BYTES_PER_READ)
+    start = len(_MARK) if begin.startswith(_MARK) else 0
+    # A single quote sign in a header is a part of a name.
+    found = _HEADER.match(begin, start) or re.compile(rb"[^\r\n]*").match(begin, start)
+    text = found[0] if found else b""
+    rest = begin[start + len(text) :][:2]
+    if not rest and len(begin) == _BYTES_PER_READ:
+        raise SourceError(f"{called!r}: the header is longer than {_BYTES_PER_READ} bytes")
+    end = rest if rest == b"\r\n" else rest[:1]
+    file.seek(start + len(text) + len(end))
+    return text, end

@@ -160,7 +160,8 @@ def own_parts(
     types = types_of_folders(files)
     for number, relation in enumerate(relations):
         if files.parts:
-            parts = [(name, value, types[name]) for name, value in files.parts[number]]
+            values = (value for _, value in files.parts[number])
+            parts = [(name, value, kind) for (name, kind), value in zip(types.items(), values, strict=True)]
             relation = templates.render("relation.sql.j2:with_parts", relation=relation, parts=parts).strip()
         if number == 0:
             own_copy.copy(con, relation, table, files.stage, kept=True)

@@ -124,7 +124,8 @@ def _read(
     relation = own_copy.copy(con, stored, table, STAGE)
     lies = own_copy.of_parquet(con, [file], relation, STAGE)
     names = [name for name, _ in columns_of(con, relation, STAGE)]
-    beside = file_room.beside_parquet(con, file, names, STAGE, ours=file_evidence.KEY)
+    ours = (file_evidence.KEY, evidence.to_json().encode())
+    beside = file_room.beside_parquet(con, file, names, STAGE, ours=ours)
     return relation, [*([own_copy.told(lies)] if lies else []), *beside]
 
 

@@ -6,12 +6,17 @@ import functools
 import gzip
 import io
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import duckdb
 import pytest
 
+from duckanon.api import files
 from duckanon.database import engine
 from tests.e2e.file_scene import k_of, run, write
 
@@ -243,9 +248,33 @@ def _both(folder: Path) -> None:
     write(folder / "in" / "age=2" / "1.jsonl", '{"age": 1}\n')
 
 
+def _line_ends(folder: Path) -> None:
+    write(folder / "in" / "1.csv", TEXT)
+    (folder / "in" / "2.csv").write_bytes(TEXT.replace("\n", "\r\n").encode())
+
+
+def _open_quote(folder: Path) -> None:
+    """One record of both files together; two records of two files."""
+    write(folder / "in" / "1.csv", TEXT + '30,1,"ill\n')
+    write(folder / "in" / "2.csv", HEADER + '30,1,ill"\n')
+
+
+def _case(folder: Path) -> None:
+    """DuckDB would call the second key AGE_1."""
+    write(folder / "in" / "1.jsonl", '{"age": 1, "AGE": 2}\n')
+
+
+def _folder_twice(folder: Path) -> None:
+    write(folder / "in" / "year=1" / "Year=2" / "1.jsonl", '{"age": 1}\n')
+
+
 @pytest.mark.parametrize(
     ("made", "words"),
     [
+        (_line_ends, ("1.csv", "2.csv", "different line ends")),
+        (_open_quote, ("'in'", "quote")),
+        (_case, ("'AGE'", "another case")),
+        (_folder_twice, ("'year'", "twice")),
         (_mixed_csv, ("1.csv", "2.csv", "different headers")),
         (_mixed_parquet, ("1.parquet", "2.parquet", "age INTEGER", "age VARCHAR")),
         (_mixed_json, ("1.jsonl", "2.jsonl", "'zip'")),
@@ -275,10 +304,47 @@ def test_what_cannot_be_read_as_one_is_an_error(
         assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
 
+@pytest.mark.parametrize(
+    ("texts", "records"),
+    [
+        (("age\r1\r1\r", "age\r1\r1\r"), [1, 1, 1, 1]),  # lines of an old Macintosh
+        (("age\n1\n2\n", "age"), [1, 2]),
+        (("age", "age\r\n1\r\n2"), [1, 2]),
+        (("age", "age"), []),
+        (('"age\n in 5"""\n1\n', '"age\n in 5"""\n2'), [1, 2]),
+        (('age 5"\n1\n', 'age 5"\n2'), [1, 2]),
+    ],
+)
+def test_joined_files_have_the_records_of_each(
+    tmp_path: Path, texts: tuple[str, ...], records: list[int]
+) -> None:
+    for number, text in enumerate(texts):
+        (tmp_path / f"{number}.csv").write_bytes(text.encode())
+    with files.opened(str(tmp_path)) as con:
+        found = engine.rows(con, f"FROM {files.relation(con, str(tmp_path))}", "test")
+    assert [age for (age,) in found] == records
+
+
+def test_folders_name_a_column_in_any_case(tmp_path: Path) -> None:
+    write(tmp_path / "Year=1" / "1.jsonl", '{"age": 1}\n')
+    write(tmp_path / "year=2" / "1.jsonl", '{"age": 2}\n')
+    with files.opened(str(tmp_path)) as con:
+        found = engine.rows(con, f"FROM {files.relation(con, str(tmp_path))}", "test")
+    assert found == [(1, 1), (2, 2)]
+
+
 def test_an_output_that_is_a_source_is_refused(tmp_path: Path) -> None:
     """A pattern would read the new file in the next night, too."""
     _folder(tmp_path)
-    for name, target in (("in", "in/new.csv"), ("in/*.csv", "in/new.csv"), ("in/*.csv", "in/1.csv")):
+    (tmp_path / "link").symlink_to("in")
+    for name, target in (
+        ("in", "in/new.csv"),
+        ("in/*.csv", "in/new.csv"),
+        ("in/*.csv", "in/1.csv"),
+        ("link/*.csv", "in/new.csv"),
+        ("in/*.csv", "link/new.csv"),
+        ("in/../in/*.csv", "in/new.csv"),
+    ):
         call = ["--qi", "age", "--insensitive", "*", "-k", "2"]
         for more in (
             ["anonymize", name, target, *call, "--overwrite"],
@@ -293,6 +359,49 @@ def test_an_output_that_is_a_source_is_refused(tmp_path: Path) -> None:
         run(tmp_path, "anonymize", "no*.csv", "o.csv", "--qi", "age", "-k", "2")[2]
         == "error: 'no*.csv' matches no file\n"
     )
+
+
+def test_standard_input_from_the_output_is_refused(tmp_path: Path) -> None:
+    """Such as `anonymize - p.csv --overwrite < p.csv`."""
+    write(tmp_path / "p.csv", TEXT)
+    before = os.dup(0)
+    try:
+        with (tmp_path / "p.csv").open() as opened:
+            os.dup2(opened.fileno(), 0)
+        call = ["anonymize", "-", "p.csv", "--qi", "age", "--insensitive", "*", "-k", "2", "--overwrite"]
+        assert run(tmp_path, *call)[::2] == (
+            2,
+            "error: 'p.csv' is read by this command: give another file\n",
+        )
+        assert run(tmp_path, "audit", "-", "--qi", "age", "-o", "p.csv")[0] == 2
+    finally:
+        os.dup2(before, 0)
+        os.close(before)
+    assert (tmp_path / "p.csv").read_text() == TEXT
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_removes_the_copy_of_the_source(tmp_path: Path, sent: signal.Signals) -> None:
+    """Nobody ends the input, so the signal comes while it is copied, for its owner only."""
+    call = ["anonymize", "-", "o.csv", "--qi", "age", "--insensitive", "*", "-k", "2"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "duckanon", *call], cwd=tmp_path,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    end = time.monotonic() + 60
+    while not (copies := list(tmp_path.glob(".duckanon-*/draft.*"))) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert [one.parent.stat().st_mode & 0o077 for one in copies] == [0]
+    process.send_signal(sent)
+    errors = process.communicate(timeout=60)[1]
+    assert (process.returncode, errors) == (2, b"interrupted: nothing was released\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_packed_file_is_told(tmp_path: Path) -> None:
+    call = ["anonymize", "no.csv.gz", "o.csv", "--qi", "age", "-k", "2"]
+    assert run(tmp_path, *call)[::2] == (2, "error: 'no.csv.gz' matches no file\n")
 
 
 @pytest.mark.parametrize("name", ["s3://bucket/p.csv", "https://example.invalid/p.parquet"])

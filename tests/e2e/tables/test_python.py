@@ -195,6 +195,20 @@ def test_a_statement_sees_the_variables_of_its_caller(door: str, kind: Callable[
             con.sql("FROM frame").fetchall()
 
 
+def test_only_a_variable_that_a_statement_reads_must_be_a_table() -> None:
+    """A column may have the name of a variable that Arrow cannot hold; as a table its name is told."""
+    charge = pd.DataFrame({"a": [object()]})
+    with duckanon.connect() as con:
+        con.execute("CREATE TABLE t AS SELECT 1 AS charge")
+        assert con.sql("SELECT charge FROM t").fetchall() == [(1,)]
+        for read in (con.sql, con.execute):
+            with pytest.raises(SourceError, match=r"variable 'charge': cannot read .* column 'a' has type"):
+                read("FROM charge")
+        with pytest.raises(SourceError, match="variable 'charge': cannot read"):
+            con.sql("CREATE ANONYMIZED VIEW v AS FROM charge WITH (quasi_identifiers = a, k = 2)")
+    assert len(charge) == 1
+
+
 @pytest.mark.parametrize("door", READS)
 def test_a_table_of_python_is_registered_as_the_error_says(door: str) -> None:
     """Without DuckDB's setting variables are no tables, so that a script means the same everywhere."""

@@ -81,6 +81,31 @@ def another_key(folder: Path) -> None:
     (folder / "n.parquet").replace(folder / "o.parquet")
 
 
+def hidden_behind_our_key(folder: Path, *, twice: bool) -> None:
+    """Text in the footer under our own key, alone or before the evidence, which readers find last."""
+    text = pq.read_metadata(folder / "o.parquet").metadata[b"duckanon"].decode().replace("'", "''")
+    words = f"duckanox: 'Ada', duckanon: '{text}'" if twice else "duckanon: 'Ada'"
+    duckdb.sql(f"COPY (FROM '{folder / 'o.parquet'}') TO '{folder / 'n.parquet'}' (KV_METADATA {{{words}}})")
+    (folder / "o.parquet").write_bytes((folder / "n.parquet").read_bytes().replace(b"duckanox", b"duckanon"))
+
+
+@pytest.mark.parametrize("twice", [False, True])
+@pytest.mark.parametrize("given", [False, True])
+def test_our_key_in_the_footer_holds_the_evidence_once(
+    made: Path, tmp_path: Path, twice: bool, given: bool
+) -> None:
+    (tmp_path / "o.parquet").write_bytes((made / "o.parquet").read_bytes())
+    hidden_behind_our_key(tmp_path, twice=twice)
+    if not given and not twice:
+        with pytest.raises(ReleaseError, match="is no evidence of a release"):
+            verify_file(tmp_path / "o.parquet")
+        return
+    (release,) = verify_file(tmp_path / "o.parquet", evidence=made / "o.json" if given else None).releases
+    assert release.differences == (
+        "its footer has 'duckanon', 3 bytes, which EXPORT does not write like this",
+    )
+
+
 def told(folder: Path, change: Callable[[dict[str, object]], None]) -> None:
     file = folder / "o.csv.json"
     document = json.loads(file.read_text())
