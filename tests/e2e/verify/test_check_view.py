@@ -31,9 +31,8 @@ RELEASES = {
     ),
     "graded": (f"{QI}, t = {{diagnosis: 0.5}}, {TREE}", {"k_anonymity", "t_closeness"}),
     "turned": (
-        "quasi_identifiers = (zip, age), identifiers = (id), sensitive = (diagnosis, charge), "
-        f"{EFFORT}, k = 3, l = {{diagnosis: 2, charge: 1.5}}, t = 0.5, suppression_limit = 0.1",
-        {"k_anonymity", "distinct_l_diversity", "t_closeness"},
+        f"quasi_identifiers = (zip, age), identifiers = (id), sensitive = (diagnosis, charge), {EFFORT}, k = 3, t = 0.5",
+        {"k_anonymity", "t_closeness"},
     ),
     "two": (f"{QI}, l = 2, release = 'anatomy'", {"k_anonymity", "recursive_l_diversity"}),
 }
