@@ -145,7 +145,24 @@ def test_audit_takes_roles_and_thresholds_from_the_file(files: dict[str, Path]) 
         done = command("audit", f'{files[name]}:"{name.replace(chr(34), 2 * chr(34))}"', *more)
         return done.returncode, done.stdout + done.stderr
 
-    assert audited("two")[0] == 0
+    code, told = audited("two")
+    assert (code, "those that the file records of itself" in told) == (0, True)
     assert audited("two", "-k", "61")[0] == 1
     code, told = audited("graded")
     assert (code, "use duckanon verify" in told) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("forged", "expected", "words"),
+    [
+        ("UPDATE duckanon.thresholds SET threshold = 2 WHERE measure = 'k_anonymity'", 0, "whoever wrote the file"),
+        ("DELETE FROM duckanon.thresholds", 2, "its metadata record no -k"),
+    ],
+)  # fmt: skip
+def test_audit_by_a_forged_policy_says_whose_word_it_is(
+    files: dict[str, Path], tmp_path: Path, forged: str, expected: int, words: str
+) -> None:
+    file = copied(files["two"], tmp_path, forged)
+    done = command("audit", f"{file}:two", "--format", "json")
+    assert (done.returncode, words in done.stdout + done.stderr) == (expected, True)
+    assert command("verify", file).returncode == 1
