@@ -25,7 +25,7 @@ _SOURCES = ("source", "table", "original", "older")
 """Arguments of commands that name the file whose columns options name."""
 
 _PLAIN_NAME = re.compile(r"[\w.@%+/][\w.@%+/-]*")
-"""Names that mean themselves in every shell: one would run what stands in `$(...)` of a name that it inserts."""
+"""Names that mean themselves in every shell, which would run what stands in `$(...)` of another."""
 
 
 def of_option(choices: Sequence[str], form: str | None) -> Callable[..., list[str]]:
