@@ -124,6 +124,15 @@ def test_a_forged_check_is_a_difference(
     assert what.startswith("the view duckanon.check is " + ("missing" if how == "gone" else "not the one"))
 
 
+@pytest.mark.parametrize("which", ["TRUE", "age = (SELECT min(age) FROM graded)"])
+def test_values_without_a_node_fail_the_check(files: dict[str, Path], tmp_path: Path, which: str) -> None:
+    """They have no distance: NULL would mean that the threshold was proved when the release was made."""
+    file = copied(files["graded"], tmp_path, f"UPDATE graded SET diagnosis = 'unknown' WHERE {which}")
+    with duckdb.connect(str(file), read_only=True) as con:
+        found = con.sql("SELECT measure, passed FROM duckanon.check").fetchall()
+    assert ("t_closeness", False) in found
+
+
 def test_sql_kit_writes_the_files_of_the_checkout_and_replaces_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
