@@ -134,7 +134,8 @@ def refresh(
         targets = [Target(*row.values()) for row in rows]
         if not targets:
             raise SourceError(
-                f"{str(path)!r} has no view to refresh: CREATE ANONYMIZED VIEW makes one; an exported file keeps no source"
+                f"{str(path)!r} has no view to refresh: CREATE ANONYMIZED VIEW makes one; an exported file "
+                "keeps no source"
             )
         if view:
             target = resolve(con.duckdb, parse_name(view))
