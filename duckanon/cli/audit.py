@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,11 @@ KNOWN = (*FORMATS, "html")
 
 _PROVED = frozenset({"json", "junit", "sarif"})
 """Formats for archives, which state the policy and the audited rows."""
+
+_OF_THE_FILE = (
+    "roles and thresholds are those that the file records of itself: whoever wrote the file chose them; "
+    "duckanon verify compares them with the recorded audits"
+)
 
 _CHANGES = "changes since the audit of --against:"
 
@@ -131,6 +137,8 @@ def audit(
         files.check_hierarchies(con, hierarchy_names(audit_policy), trust=trust)
         proved = form in _PROVED or before is not None
         report = audit_relation(con, relation, audit_policy, name=source, roles=roles, evidence=proved)
+        if release is not None:
+            report = replace(report, warnings=(_OF_THE_FILE, *report.warnings))
         changed = None if before is None else changes.changes(before, json.loads(report.to_json()))
         if form == "html":
             shown = kept_relation(con, relation, audit_policy, f"audit of {source}")
@@ -154,6 +162,11 @@ def _release_of(source: str) -> RecordedRelease | None:
 def _recorded(release: RecordedRelease, source: str) -> dict[str, Any]:
     """Roles and thresholds in the metadata of a release, as options."""
     asked = release.asked()
+    if asked.k is None:
+        raise PolicyError(
+            f"{source}: its metadata record no k, as those of every release do: use duckanon verify, or give "
+            "--qi and thresholds"
+        )
     if release.proved:
         names = ", ".join(sorted({measure for measure, _ in release.proved}))
         raise PolicyError(

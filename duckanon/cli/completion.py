@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from typing import TYPE_CHECKING
 
 import duckdb
 import typer  # noqa: TC002 - typer reads the annotations
 
 from duckanon.api import files
-from duckanon.cli.flags import quoted
 from duckanon.cli.parsing import UNCOMPLETED_PART
 from duckanon.database.paths import split
 from duckanon.errors import DuckanonError
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _SOURCES = ("source", "table", "original", "older")
 """Arguments of commands that name the file whose columns options name."""
+
+_PLAIN_NAME = re.compile(r"[\w.@%+/][\w.@%+/-]*")
+"""Names that mean themselves in every shell, which would run what stands in `$(...)` of another."""
 
 
 def of_option(choices: Sequence[str], form: str | None) -> Callable[..., list[str]]:
@@ -37,7 +40,7 @@ def of_option(choices: Sequence[str], form: str | None) -> Callable[..., list[st
         if equals:
             return _behind([f"{done}{comma}{column}={choice}" for choice in choices])
         end = "=" if "COLUMN=" in form else ""
-        return _behind([f"{done}{comma}{quoted(name)}{end}" for name in _columns(ctx)])
+        return _behind([f"{done}{comma}{name}{end}" for name in _columns(ctx) if _PLAIN_NAME.fullmatch(name)])
 
     return complete
 
@@ -46,7 +49,10 @@ def of_file(incomplete: str) -> list[str]:
     """Completion of ``file.duckdb:table``; the shell itself completes names of files."""
     name = os.environ.get(UNCOMPLETED_PART, "") + incomplete
     with contextlib.suppress(DuckanonError, duckdb.Error, OSError), _reaching(name) as con:
-        return _behind(files.tables(con, name))
+        begin = f"{split(name)[0]}:"
+        return _behind(
+            [word for word in files.tables(con, name) if _PLAIN_NAME.fullmatch(word.removeprefix(begin))]
+        )
     return []
 
 

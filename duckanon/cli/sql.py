@@ -133,7 +133,10 @@ def refresh(
         rows = anonymized_views(con.duckdb).select(["database_name", "schema_name", "view_name"]).to_pylist()
         targets = [Target(*row.values()) for row in rows]
         if not targets:
-            raise SourceError(f"{str(path)!r} has no releases: CREATE ANONYMIZED VIEW makes one")
+            raise SourceError(
+                f"{str(path)!r} has no view to refresh: CREATE ANONYMIZED VIEW makes one; an exported file "
+                "keeps no source"
+            )
         if view:
             target = resolve(con.duckdb, parse_name(view))
             if target not in targets:

@@ -123,8 +123,9 @@ def comments(exported: Exported) -> list[Comment]:
 
 
 def _audited(exported: Exported) -> list[Attribute]:
-    """Audited columns; the metadata keep thresholds with more digits than the policy."""
-    bound = bind_audit(exported.policy, exported.columns)
+    """Audited columns; the metadata keep thresholds with more digits than the policy, and another order."""
+    order = [name for name, _ in exported.columns]
+    bound = sorted(bind_audit(exported.policy, exported.columns), key=lambda one: order.index(one.name))
     return [replace(one, t=_short(one.t), l=_short(one.l)) for one in bound]
 
 

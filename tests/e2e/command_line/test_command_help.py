@@ -14,6 +14,8 @@ from typer.core import TyperOption
 
 from duckanon.cli.main import app
 from duckanon.cli.options import CHOICES_LISTED, OF_POLICY, SHARED
+from duckanon.cli.parsing import UNCOMPLETED_PART
+from duckanon.database.templates import ident
 from duckanon.policy.policy import AUDIT_OPTIONS, OPTIONS, Policy
 from tests.e2e.file_scene import run
 from tests.e2e.scenes import CREATE, patients
@@ -115,6 +117,47 @@ def test_a_shell_without_split_words_gets_them_whole(hospital: Path, monkeypatch
     monkeypatch.setenv("_DUCKANON_COMPLETE", "complete_zsh")
     monkeypatch.setenv("_TYPER_COMPLETE_ARGS", "duckanon anonymize patients.csv o.csv --recode age=me")
     assert run(hospital)[1] == '_arguments \'*: :(("age=mean"\n"age=median"))\'\n'
+
+
+HOSTILE = [
+    "$(touch x)",
+    r"\$(touch x)",
+    "`touch x`",
+    "a;touch x",
+    "a|b",
+    "a>b",
+    "a\nb",
+    "*",
+    "~",
+    "it's",
+    '"',
+    "-k",
+    "a b",
+]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("asked", ["hostile.duckdb:", "hostile.csv --qi "])
+def test_a_name_that_a_shell_could_run_is_not_proposed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str, asked: str
+) -> None:
+    """Shells insert a proposal as it is, and that of typer for zsh evaluates it at once."""
+    names = [*HOSTILE, "größe_2"]
+    with duckdb.connect(str(tmp_path / "hostile.duckdb")) as con:
+        for name in names:
+            con.execute(f"CREATE TABLE {ident(name)} (x INTEGER)")
+        columns = ", ".join(f"1 AS {ident(name)}" for name in names)
+        con.execute(f"COPY (SELECT {columns}) TO '{tmp_path / 'hostile.csv'}'")
+    words = f"duckanon audit {asked}"
+    monkeypatch.setenv(UNCOMPLETED_PART, "")
+    monkeypatch.setenv("_DUCKANON_COMPLETE", f"complete_{shell}")
+    monkeypatch.setenv("_TYPER_COMPLETE_ARGS", words)
+    monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
+    split = words.replace(":", " : ").strip().split(" ") + ([""] if asked.endswith(" ") else [])
+    monkeypatch.setenv("COMP_WORDS", "\n".join(split))
+    monkeypatch.setenv("COMP_CWORD", str(len(split) - 1))
+    told = run(tmp_path)[1]
+    assert (told.count("größe_2"), told.count("touch"), len(told.splitlines())) == (1, 0, 1)
 
 
 def test_list_and_refresh_are_commands(hospital: Path) -> None:

@@ -30,6 +30,10 @@ RELEASES = {
         {"k_anonymity", "distinct_l_diversity", "t_closeness"},
     ),
     "graded": (f"{QI}, t = {{diagnosis: 0.5}}, {TREE}", {"k_anonymity", "t_closeness"}),
+    "turned": (
+        f"quasi_identifiers = (zip, age), identifiers = (id), sensitive = (diagnosis, charge), {EFFORT}, k = 3, t = 0.5",
+        {"k_anonymity", "t_closeness"},
+    ),
     "two": (f"{QI}, l = 2, release = 'anatomy'", {"k_anonymity", "recursive_l_diversity"}),
 }
 
@@ -120,6 +124,15 @@ def test_a_forged_check_is_a_difference(
     assert what.startswith("the view duckanon.check is " + ("missing" if how == "gone" else "not the one"))
 
 
+@pytest.mark.parametrize("which", ["TRUE", "age = (SELECT min(age) FROM graded)"])
+def test_values_without_a_node_fail_the_check(files: dict[str, Path], tmp_path: Path, which: str) -> None:
+    """They have no distance: NULL would mean that the threshold was proved when the release was made."""
+    file = copied(files["graded"], tmp_path, f"UPDATE graded SET diagnosis = 'unknown' WHERE {which}")
+    with duckdb.connect(str(file), read_only=True) as con:
+        found = con.sql("SELECT measure, passed FROM duckanon.check").fetchall()
+    assert ("t_closeness", False) in found
+
+
 def test_sql_kit_writes_the_files_of_the_checkout_and_replaces_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -141,7 +154,24 @@ def test_audit_takes_roles_and_thresholds_from_the_file(files: dict[str, Path]) 
         done = command("audit", f'{files[name]}:"{name.replace(chr(34), 2 * chr(34))}"', *more)
         return done.returncode, done.stdout + done.stderr
 
-    assert audited("two")[0] == 0
+    code, told = audited("two")
+    assert (code, "those that the file records of itself" in told) == (0, True)
     assert audited("two", "-k", "61")[0] == 1
     code, told = audited("graded")
     assert (code, "use duckanon verify" in told) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("forged", "expected", "words"),
+    [
+        ("UPDATE duckanon.thresholds SET threshold = 2 WHERE measure = 'k_anonymity'", 0, "whoever wrote the file"),
+        ("DELETE FROM duckanon.thresholds", 2, "its metadata record no -k"),
+    ],
+)  # fmt: skip
+def test_audit_by_a_forged_policy_says_whose_word_it_is(
+    files: dict[str, Path], tmp_path: Path, forged: str, expected: int, words: str
+) -> None:
+    file = copied(files["two"], tmp_path, forged)
+    done = command("audit", f"{file}:two", "--format", "json")
+    assert (done.returncode, words in done.stdout + done.stderr) == (expected, True)
+    assert command("verify", file).returncode == 1
