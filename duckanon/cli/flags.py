@@ -206,7 +206,7 @@ def read_reading(text: str | None, dateformat: str | None, nulls: Sequence[str] 
     stated: dict[str, Any] = {}
     if text is not None:
         try:
-            reader = Reader(Piece(f"({text})", 1, 1))
+            reader = Reader(Piece("(" + text + ")", 1, 1))
             options = read_options(reader)
             if reader.next.kind != "end":
                 raise reader.expected("the end of the options")

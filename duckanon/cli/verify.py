@@ -64,7 +64,7 @@ def verify(
     Exit code 1 when anything differs or is violated.
     """
     path, table = split(str(file))
-    if table is not None:
+    if table is not None and not file.exists():
         raise ReleaseError(f"{str(file)!r}: verify judges every release of a file: give {str(path)!r}")
     check_output(output, *([] if file.is_dir() else [file, file_evidence.beside(file), evidence]))
     if output is not None and sources.covers(str(file), output):

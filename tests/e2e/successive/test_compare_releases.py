@@ -365,7 +365,7 @@ WRONG = {
         ("first.csv", "nowhere.csv", "--qi", "age", "-k", "4"),
         "'nowhere.csv' does not exist",
     ),
-    "a folder": (("first.csv", ".", "--qi", "age", "-k", "4"), "'.' is a folder"),
+    "a folder": (("first.csv", ".", "--qi", "age", "-k", "4"), "'.' means files of two forms"),
     "no roles": (("first.csv", "same.csv", "-k", "4"), "--qi is missing"),
     "no k": (("first.csv", "same.csv", "--qi", "age"), "-k is missing"),
     "k of one": (("first.csv", "same.csv", "--qi", "age", "-k", "1"), "k"),
