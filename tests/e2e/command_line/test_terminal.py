@@ -54,6 +54,7 @@ CALLS = {
         ["anonymize", "p.csv", "n.csv", "--qi", "age", "-k", "2"],
         ["anonymize", "p.parquet", f"{NAME}/n.parquet", *KEPT, "--insensitive", "*"],
     ],
+    "sql-kit": [["sql-kit", f"kit{NAME}"], ["sql-kit", f"kit{NAME}"]],
     "verify": [["verify", f"{NAME}.duckdb"], ["verify", "h.duckdb"], ["verify", f"no{NAME}.duckdb"]],
     "linkage": [
         ["linkage", "p.parquet", "o.parquet", "--known", f"{QUOTED},age"],
