@@ -83,12 +83,12 @@ def test_run_names_the_file_and_the_line(
     with pytest.raises(SystemExit) as left:
         main(["run", str(script)])
     error = capsys.readouterr().err
-    first, *notes = error.splitlines()
+    *notes, last = error.splitlines()
     # A missing table may be in a database that the command was not given.
     assert left.value.code == 2
     assert len(notes) == (message == "Table with name nope")
-    assert message in first
-    assert first.endswith(f"(line {place[0]}, column {place[1]} of nightly.sql)")
+    assert message in last
+    assert last.endswith(f"(line {place[0]}, column {place[1]} of nightly.sql)")
 
 
 def test_a_violated_audit_names_its_line_and_a_script_comes_from_stdin(
