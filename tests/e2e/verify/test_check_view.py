@@ -175,3 +175,22 @@ def test_audit_by_a_forged_policy_says_whose_word_it_is(
     done = command("audit", f"{file}:two", "--format", "json")
     assert (done.returncode, words in done.stdout + done.stderr) == (expected, True)
     assert command("verify", file).returncode == 1
+
+
+def test_a_check_of_several_selects_is_verified(tmp_path: Path) -> None:
+    """DuckDB stores several UNION ALL in another order than it reads them."""
+    file = tmp_path / "several.duckdb"
+    with duckanon.connect() as con:
+        con.duckdb.execute(
+            "CREATE TABLE p AS SELECT i AS age, 'a' || (i % 4) AS s, 'a' || (i % 4) AS u FROM range(60) r(i)"
+        )
+        con.duckdb.execute(
+            "CREATE TABLE h AS SELECT 'a' || i AS low, 'g' || (i // 2) AS high, '*' AS root FROM range(4) r(i)"
+        )
+        con.execute(
+            "CREATE ANONYMIZED VIEW v AS FROM p WITH (quasi_identifiers = age, sensitive = (s, u), k = 4, t = 0.4, "
+            "p_percent = 10, distance = {s: 'hierarchical', u: 'hierarchical'}, hierarchies = {s: 'h', u: 'h'}); "
+            f"EXPORT ANONYMIZED VIEW v TO '{file}'"
+        )
+    done = command("verify", file)
+    assert done.returncode == 0, done.stdout + done.stderr
