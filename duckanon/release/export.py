@@ -28,7 +28,7 @@ from duckanon.release import destination, file_evidence, metadata
 from duckanon.release.audit import audit_published, trees_of
 from duckanon.release.cells import header_of, spans_of, texts_of, warn_of_formulas
 from duckanon.release.chain import changed_by_hand, record
-from duckanon.release.check_view import Exported, check_query, comments, proved_of
+from duckanon.release.exported_file import Exported, attach, detach, proved_of, write_check, write_macros
 from duckanon.release.tables import SECOND_ENDING, parts_of, read
 
 if TYPE_CHECKING:
@@ -344,31 +344,7 @@ def _describe(
         Policy.from_toml(published.policy).audited(),
         proved_of(engine.rows(con, query, "export")),
     )
-    _on(fresh, templates.render("session.sql.j2:use", catalog="export", schema="main"))
-    _on(fresh, templates.render("export/check.sql.j2:view", query=check_query(exported)))
-    _on(fresh, templates.render("export/check.sql.j2:comment", comments=comments(exported)))
-    _on(fresh, templates.render("session.sql.j2:use", catalog="memory", schema="main"))
-
-
-def attach(con: duckdb.DuckDBPyConnection, file: Path, *, new: bool) -> None:
-    """Attach a file as `export` to a database in memory, either a new file or an existing one to read."""
-    _on(con, templates.render("catalog/databases.sql.j2:attach", path=str(file), catalog="export", new=new))
-
-
-def detach(con: duckdb.DuckDBPyConnection) -> None:
-    """Detach the file, which is then complete."""
-    _on(con, templates.render("catalog/databases.sql.j2:detach", catalog="export"))
-
-
-def write_macros(con: duckdb.DuckDBPyConnection) -> None:
-    """Write the audit macros into the attached file."""
-    # sqlglot writes them; importing it takes a quarter of the start of every command.
-    from duckanon.audits import macros
-
-    _on(con, templates.render("session.sql.j2:use", catalog="export", schema="main"))
-    for statement in macros.macro_statements(temporary=False):
-        _on(con, statement)
-    _on(con, templates.render("session.sql.j2:use", catalog="memory", schema="main"))
+    write_check(fresh, exported)
 
 
 @contextlib.contextmanager
@@ -382,7 +358,8 @@ def _reader(con: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnectio
 def _same_setting(con: duckdb.DuckDBPyConnection, other: duckdb.DuckDBPyConnection, name: str) -> None:
     """Copy a setting of the caller's connection to another instance."""
     value = engine.rows(con, templates.render("session.sql.j2:setting", name=name), "export")[0][0]
-    _on(other, templates.render("session.sql.j2:set", name=name, value=value, session=False))
+    setting = templates.render("session.sql.j2:set", name=name, value=value, session=False)
+    engine.run(other, setting, "export", error=ReleaseError)
 
 
 def _require_same(
@@ -473,7 +450,7 @@ def _write(
         engine.registered(fresh, {"incoming": incoming}),
     ):
         try:
-            _on(fresh, statement)
+            engine.run(fresh, statement, "export", error=ReleaseError)
         except ReleaseError as refused:
             raise _blamed(columns, refused) from refused
 
@@ -506,10 +483,6 @@ def _copy(
         engine.run(con, statement, "export", error=ReleaseError)
     except ReleaseError as refused:
         raise _blamed(table.columns, refused) from refused
-
-
-def _on(con: duckdb.DuckDBPyConnection, statement: str) -> None:
-    engine.run(con, statement, "export", error=ReleaseError)
 
 
 FORMATS: Mapping[str, Callable[[duckdb.DuckDBPyConnection, _ExportedRelease, Path], Report]] = {

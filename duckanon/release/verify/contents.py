@@ -17,8 +17,16 @@ import duckdb
 from duckanon.database import engine, file_room, templates
 from duckanon.database.relations import columns_of, databases, subquery
 from duckanon.errors import DuckanonError
-from duckanon.release.check_view import CHECK, Exported, check_query, comments, proved_of
-from duckanon.release.export import attach, detach, write_macros
+from duckanon.release.exported_file import (
+    CHECK,
+    Exported,
+    attach,
+    check_query,
+    comments,
+    detach,
+    proved_of,
+    write_macros,
+)
 from duckanon.release.metadata import METADATA, SCHEMA
 from duckanon.release.tables import parts_of
 from duckanon.release.verify.record import STAGE

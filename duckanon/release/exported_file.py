@@ -1,4 +1,4 @@
-"""The view ``duckanon.check`` of an exported file, and the comments on what the file holds.
+"""What an exported database holds beside its rows: audit macros, the view ``duckanon.check``, comments.
 
 View and comments follow from the metadata of the release, so that `verify` writes them anew and compares.
 """
@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from duckanon.database import templates
+from duckanon.database import engine, templates
 from duckanon.database.relations import named
+from duckanon.errors import ReleaseError
 from duckanon.policy.bind import Role, bind_audit
 from duckanon.policy.names import RECORDS
 from duckanon.policy.reported import OF_THE_RECORDS
@@ -19,6 +20,9 @@ from duckanon.release.tables import parts_of, sensitive_of, whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
+
+    import duckdb
 
     from duckanon.policy.bind import Attribute
     from duckanon.policy.policy import AuditPolicy
@@ -147,3 +151,36 @@ def _column(column: Released, audited: Attribute | None, policy: AuditPolicy) ->
 def _short(number: Decimal | None) -> Decimal | None:
     """Number without needless digits."""
     return None if number is None else Decimal(format(number.normalize(), "f"))
+
+
+def attach(con: duckdb.DuckDBPyConnection, file: Path, *, new: bool) -> None:
+    """Attach a file as `export` to a database in memory, either a new file or an existing one to read."""
+    _run(con, templates.render("catalog/databases.sql.j2:attach", path=str(file), catalog="export", new=new))
+
+
+def detach(con: duckdb.DuckDBPyConnection) -> None:
+    """Detach the file, which is then complete."""
+    _run(con, templates.render("catalog/databases.sql.j2:detach", catalog="export"))
+
+
+def write_macros(con: duckdb.DuckDBPyConnection) -> None:
+    """Write the audit macros into the attached file."""
+    # sqlglot writes them; importing it takes a quarter of the start of every command.
+    from duckanon.audits import macros
+
+    _run(con, templates.render("session.sql.j2:use", catalog="export", schema="main"))
+    for statement in macros.macro_statements(temporary=False):
+        _run(con, statement)
+    _run(con, templates.render("session.sql.j2:use", catalog="memory", schema="main"))
+
+
+def write_check(con: duckdb.DuckDBPyConnection, exported: Exported) -> None:
+    """Write the view that audits the release, and the comments, into the attached file."""
+    _run(con, templates.render("session.sql.j2:use", catalog="export", schema="main"))
+    _run(con, templates.render("export/check.sql.j2:view", query=check_query(exported)))
+    _run(con, templates.render("export/check.sql.j2:comment", comments=comments(exported)))
+    _run(con, templates.render("session.sql.j2:use", catalog="memory", schema="main"))
+
+
+def _run(con: duckdb.DuckDBPyConnection, statement: str) -> None:
+    engine.run(con, statement, "export", error=ReleaseError)
