@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from duckanon.audits.legible import legible
 from duckanon.cli.documents import deliver
 from duckanon.cli.options import Option, command
 from duckanon.cli.output import PASSED, line
@@ -42,5 +43,5 @@ def sql_kit(
         raise SourceError(f"cannot make the folder {str(folder)!r}: {refused.strerror}") from refused
     for file in files:
         deliver(templates.read(file.name).rstrip("\n"), file)
-        line(f"wrote {file}")
+        line(legible(f"wrote {file}"))
     return PASSED

@@ -88,7 +88,11 @@ CALLS = {
         ["stream", f"{NAME}.csv", "--qi", "nothing"],
     ],
     "list": [["list", f"{NAME}.duckdb"], ["list", f"no{NAME}.duckdb"], ["list", f"{NAME}.csv"]],
-    "refresh": [["refresh", f"{NAME}.duckdb:v"], ["refresh", f"h.duckdb:{QUOTED}"], ["refresh", NAME]],
+    "refresh": [
+        ["refresh", f"{NAME}.duckdb:v"],
+        ["refresh", f"h.duckdb:{QUOTED}"],
+        ["refresh", f"live.duckdb:{QUOTED}"],
+    ],
     "methods": [["methods", NAME]],
     "demo": [["demo", NAME]],
     "spark": [["spark", "audit", f"no{NAME}", "--qi", "age"], ["spark", NAME]],
@@ -121,6 +125,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         Path("fine.sql").write_text(f"SELECT 1 AS {QUOTED}")
         Path(f"{NAME}.sql").write_text(f"SELECT 1 AS {QUOTED}; SELECT {ident('no' + NAME)}")
         view = f"CREATE ANONYMIZED VIEW v AS FROM 'p.parquet' WITH (quasi_identifiers = ({QUOTED}), insensitive = *, k = 2)"
+        with duckanon.connect("live.duckdb") as live:
+            live.sql(view.replace("VIEW v", f"VIEW {QUOTED}"))
         with duckanon.connect() as ours:
             ours.sql(
                 f"{view}; EXPORT ANONYMIZED VIEW v TO 'o.parquet'; EXPORT ANONYMIZED VIEW v TO '{NAME}.duckdb'"
