@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -18,11 +19,12 @@ from duckanon.policy.names import twice
 from duckanon.policy.policy import AuditPolicy, hierarchy_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from typing import SupportsIndex
 
     from duckanon.api.connection import Connection
     from duckanon.audits.report import Report
+    from duckanon.policy.audit_policy import Subsets
     from duckanon.policy.checks import Columns, Distance, LDiversity, Number
 
 
@@ -39,6 +41,7 @@ def assert_private(
     distance: Mapping[str, Distance] | None = None,
     hierarchies: Mapping[str, str] | None = None,
     suppressed: str | None = None,
+    k_subsets: int | Subsets | None = None,
     con: Connection | duckdb.DuckDBPyConnection | None = None,
     trust: bool = False,
 ) -> Report:
@@ -54,8 +57,9 @@ def assert_private(
     quasi_identifiers, sensitive : str or iterable of str
         Columns that make the equivalence classes, and columns that l and t protect.
     k, l, t : numbers, optional
-        Thresholds, at least one of them; l and t are one number, or numbers by column.
-    l_diversity, c, distance, hierarchies, suppressed
+        Thresholds, at least one of them; l and t are one number, or numbers by column, and k also a number by
+        subset of the quasi-identifiers.
+    l_diversity, c, distance, hierarchies, suppressed, k_subsets
         As in `AuditPolicy`. Tables of hierarchies are read from the connection of `table`.
     con : Connection or duckdb.DuckDBPyConnection, optional
         Connection of a table that is given by name.
@@ -94,8 +98,9 @@ def assert_private(
         distance=distance,
         hierarchies=hierarchies,
         suppressed=suppressed,
+        k_subsets=k_subsets,
     )
-    if k is None and l is None and t is None:
+    if k is None and l is None and t is None and not isinstance(k_subsets, Mapping):
         raise PolicyError("assert_private has nothing to judge: give k, l or t")
     report = _audit(table, policy, con, trust=trust)
     if not report.passed:

@@ -17,6 +17,7 @@ from duckanon.errors import SourceError
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.policy.policy import AuditPolicy, options_from_toml, options_to_toml
+from duckanon.policy.subsets import BySubset, subset_thresholds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -99,8 +100,17 @@ def canonical(policy: AuditPolicy, columns: Sequence[tuple[str, str]], trees: Ma
         "distance": {a.name: a.distance or "equal" for a in sensitive},
         "hierarchies": hierarchies,
         "suppressed": policy.suppressed,
+        "k_subsets": _subsets(policy, [a.name for a in attributes if a.role is Role.QUASI_IDENTIFIER]),
     }
     return options_to_toml({name: value for name, value in options.items() if value not in (None, {}, [])})
+
+
+def _subsets(policy: AuditPolicy, quasi: Sequence[str]) -> BySubset[int] | int | None:
+    """Every subset by name with its k; how many columns the subsets have if k is not judged."""
+    found = subset_thresholds(policy.k_subsets, quasi, policy.k)
+    if not found or any(one.k is None for one in found):
+        return policy.k_subsets
+    return BySubset({one.columns: one.k for one in sorted(found, key=lambda one: one.columns) if one.k})
 
 
 def read_canonical(text: str) -> AuditPolicy:

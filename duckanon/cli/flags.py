@@ -19,6 +19,7 @@ from duckanon.errors import DuckanonError, PolicyError, StatementError
 from duckanon.policy.checks import decimal
 from duckanon.policy.names import fold, unknown_option
 from duckanon.policy.policy import Policy
+from duckanon.policy.subsets import WHOLE_KEY
 from duckanon.statements.options import read_options
 from duckanon.statements.tokens import Piece, Reader
 
@@ -28,15 +29,19 @@ if TYPE_CHECKING:
 
 LISTS = ("quasi_identifiers", "sensitive", "identifiers", "insensitive", "subject")
 NUMBERS = ("t", "l", "c", "p_percent", "digits", "weights", "suppression_limit")
+INTEGERS = ("k", "k_subsets")
 
 _EXAMPLES_BY_OPTION = {"quasi_identifiers": "--qi age,zip", "k": "-k 5"}
 """Example of each flag that a command may require."""
+
+_INTEGER_EXAMPLES = {"k": "-k 5, or -k 5,'(age,sex)=10'", "k_subsets": "--k-subsets 2 or --k-subsets 2=50"}
+"""Examples of flags with whole numbers, for one number and by subset."""
 
 _QUOTE, _DOUBLE = "'", '"'
 _QUOTED = r'"(?:[^"]|"")*"'
 _VALUE = rf'(?P<value>{_QUOTED}|[^,"\s][^,]*?|)\s*(?:,|\Z)'
 _NAME = re.compile(rf"\s*{_VALUE}")
-_PAIR = re.compile(rf'\s*(?:(?P<column>{_QUOTED}|[^,="\s][^,=]*?)\s*=\s*)?{_VALUE}')
+_PAIR = re.compile(rf'\s*(?:(?P<column>\((?:{_QUOTED}|[^()"])*\)|{_QUOTED}|[^,="\s][^,=]*?)\s*=\s*)?{_VALUE}')
 
 
 class _Word(NamedTuple):
@@ -258,16 +263,16 @@ def _by_column(name: str, entries: Sequence[tuple[_Word | None, _Word]]) -> Any:
             f"{flag(name)} has two values for all columns, {plain[0]!r} and {plain[1]!r}: "
             "give one, or column=value pairs"
         )
-    if plain and len(entries) > 1:
+    if plain and len(entries) > 1 and name != "k":
         raise PolicyError(
             f"{flag(name)} has a value for all columns, {plain[0]!r}, and one for a column: give one of both"
         )
-    if plain:
+    if len(entries) == 1 and plain:
         return _plain(name, plain[0])
     values: dict[str, Any] = {}
     seen: set[str] = set()
     for column, value in entries:
-        text = column.text if column else ""
+        text = column.text if column else WHOLE_KEY
         if fold(text) in seen:
             raise PolicyError(f"{flag(name)} has two values for column {text!r}: leave one out")
         seen.add(fold(text))
@@ -309,8 +314,12 @@ def _word(text: str) -> _Word:
 
 
 def _plain(name: str, text: str) -> Any:
-    if name not in NUMBERS:
+    if name not in (*NUMBERS, *INTEGERS):
         return text
+    if name in INTEGERS:
+        if not re.fullmatch(r"[+-]?[0-9]+", text):
+            raise PolicyError(f"{flag(name)} takes a whole number, as in {_INTEGER_EXAMPLES[name]}")
+        return int(text)
     number = decimal(text)
     if number is None:
         form = (

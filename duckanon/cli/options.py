@@ -106,7 +106,9 @@ OF_POLICY = {
         "--subject patient_id", "COLUMN,...", list,
     ),
     "k": Option(
-        "fewest records of a class, at least 2", (), "required here or in --policy", "-k 5", "NUMBER", int
+        "fewest records of a class, at least 2, and of subsets of the quasi-identifiers", (),
+        "required here or in --policy", "-k 5 or -k 5,'(age,sex)=10',zip=50", "NUMBER|COLUMNS=NUMBER,...",
+        list,
     ),
     "t": Option(
         "largest EMD between a class and the table, above 0, at most 1", (), "none",
@@ -120,6 +122,10 @@ OF_POLICY = {
     "c": Option(
         "for --l-diversity recursive: the most frequent value is rarer than c times the rare ones", (),
         "none", "--c 3", "NUMBER",
+    ),
+    "k_subsets": Option(
+        "fewest records with equal values in every so many quasi-identifiers", (), "none",
+        "--k-subsets 2=50", "SIZE|SIZE=NUMBER,...", list,
     ),
     "distance": Option(
         "ground distance of a sensitive column", get_args(Distance),
@@ -174,7 +180,7 @@ OF_POLICY = {
 }  # fmt: skip
 """Options of a policy, by name: whatever is given reaches a command as `flags`, by the same names."""
 
-OF_AUDIT = ("quasi_identifiers", "sensitive", "k", "t", "l", "l_diversity", "c", "distance")
+OF_AUDIT = ("quasi_identifiers", "sensitive", "k", "t", "l", "l_diversity", "c", "k_subsets", "distance")
 """Options of a policy that every audit has."""
 
 SHARED = {

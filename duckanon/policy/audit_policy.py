@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, Support
 from duckanon.errors import PolicyError
 from duckanon.policy.checks import Columns, Distance, Hierarchy, LDiversity, Number, checked
 from duckanon.policy.names import CLASS, ByColumn, fold, suggestion, unknown_option
+from duckanon.policy.subsets import WHOLE_KEY, BySubset, Subset, check_subsets, united
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-THRESHOLD_OPTIONS = ("k", "t", "l", "l_diversity", "c")
+THRESHOLD_OPTIONS = ("k", "t", "l", "l_diversity", "c", "k_subsets")
 """Options of AUDIT that replace thresholds of the policy of an anonymized view."""
 
 ROLES = ("quasi_identifiers", "sensitive", "identifiers", "insensitive")
@@ -24,6 +25,9 @@ ROLES = ("quasi_identifiers", "sensitive", "identifiers", "insensitive")
 
 HierarchyRows = Hierarchy | Mapping[Any, Any] | Iterable[Iterable[Any]]
 """Types that a user may give as a hierarchy: a `Hierarchy`, labels by leaf, or rows."""
+
+Subsets = Mapping[str | Subset, SupportsIndex]
+"""Type of the k of subsets from a user: by columns, a tuple or text in parentheses, or by their number."""
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -55,6 +59,10 @@ class Asking(Protocol):
     @property
     def sensitive(self) -> tuple[str, ...]: ...  # noqa: D102
     @property
+    def k(self) -> int | None: ...  # noqa: D102
+    @property
+    def k_subsets(self) -> int | BySubset[int] | None: ...  # noqa: D102
+    @property
     def t(self) -> Decimal | ByColumn[Decimal] | None: ...  # noqa: D102
     @property
     def l(self) -> Decimal | ByColumn[Decimal] | None: ...  # noqa: D102, E743
@@ -78,7 +86,7 @@ class AuditPolicy:
         Columns that make the equivalence classes, at least one.
     sensitive : str or iterable of str
         Columns that l-diversity and t-closeness protect.
-    k, t, l, l_diversity, c, distance, hierarchies
+    k, t, l, l_diversity, c, distance, hierarchies, k_subsets
         As in `Policy`, all optional. A measure without a threshold is reported and not judged.
     suppressed : str, optional
         Text by which another tool marks a suppressed record. Records with this text in every
@@ -101,6 +109,7 @@ class AuditPolicy:
     distance: ByColumn[Distance]
     hierarchies: ByColumn[Hierarchy]
     suppressed: str | None
+    k_subsets: int | BySubset[int] | None
 
     @known_options
     def __init__(
@@ -108,7 +117,7 @@ class AuditPolicy:
         *,
         quasi_identifiers: Columns,
         sensitive: Columns = (),
-        k: SupportsIndex | None = None,
+        k: SupportsIndex | Subsets | None = None,
         t: Number | Mapping[str, Number] | None = None,
         l: Number | Mapping[str, Number] | None = None,  # noqa: E741 - as above
         l_diversity: LDiversity = "distinct",
@@ -116,11 +125,13 @@ class AuditPolicy:
         distance: Mapping[str, Distance] | None = None,
         hierarchies: Mapping[str, HierarchyRows] | None = None,
         suppressed: str | None = None,
+        k_subsets: SupportsIndex | Subsets | None = None,
     ) -> None:
         given = {name: value for name, value in locals().items() if name != "self"}
         store(self, {name: value for name, value in given.items() if name != "k"})
         object.__setattr__(self, "k", None if k is None else checked("k", k))
         check_roles(self, ROLES[:2])
+        split_k(self)
         check_sensitive(self)
 
     def override(self, **thresholds: Any) -> AuditPolicy:
@@ -129,10 +140,14 @@ class AuditPolicy:
         Parameters
         ----------
         **thresholds : object
-            Some of `THRESHOLD_OPTIONS`. An l_diversity other than 'recursive' drops c.
+            Some of `THRESHOLD_OPTIONS`. An l_diversity other than 'recursive' drops c; a k by subset drops
+            k_subsets, and keeps the k of the whole unless it has another.
         """
         if thresholds.get("l_diversity", "recursive") != "recursive":
             thresholds.setdefault("c", None)
+        if isinstance(thresholds.get("k"), Mapping):
+            thresholds.setdefault("k_subsets", None)
+            thresholds["k"] = {**({} if self.k is None else {WHOLE_KEY: self.k}), **thresholds["k"]}
         return replace(self, **thresholds)
 
 
@@ -168,6 +183,17 @@ def store(policy: Asking, given: Mapping[str, Any]) -> None:
     """Set the fields of a frozen policy to the checked values."""
     for name, value in given.items():
         object.__setattr__(policy, name, checked(name, value))
+
+
+def split_k(policy: Asking) -> None:
+    """Keep the k of the whole as `k` and the k of subsets as `k_subsets`; raise if a subset is wrong."""
+    k, subsets = policy.k, policy.k_subsets
+    if isinstance(k, Mapping):
+        named = {subset: threshold for subset, threshold in k.items() if subset != WHOLE_KEY}
+        whole = k.get(WHOLE_KEY)
+        object.__setattr__(policy, "k", whole)
+        object.__setattr__(policy, "k_subsets", united(subsets, named, whole))
+    check_subsets(policy.k_subsets, policy.quasi_identifiers)
 
 
 def check_roles(policy: Asking, roles: Sequence[str]) -> None:

@@ -12,6 +12,7 @@ from duckanon.errors import PolicyError
 from duckanon.policy.kinds import RULES
 from duckanon.policy.methods import ALIASES, METHODS
 from duckanon.policy.names import ByColumn, fold, shortened, suggestion
+from duckanon.policy.subsets import WHOLE_KEY, BySubset, folded, key_text, subset_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,6 +117,43 @@ def _at_least(least: int, why: str = "") -> Callable[[str, Any], int]:
         return threshold
 
     return check
+
+
+_whole_k = _at_least(2, ", a class of one record hides nobody")
+
+
+def _k(option: str, value: Any) -> int | BySubset[int]:
+    """Return k, or k by subset of the quasi-identifiers, where * is the whole."""
+    return _by_subset(option, value) if isinstance(value, Mapping) else _whole_k(option, value)
+
+
+def _k_subsets(option: str, value: Any) -> int | BySubset[int]:
+    """Return a number of columns, or k by subset."""
+    if isinstance(value, Mapping):
+        found = _by_subset(option, value)
+        if WHOLE_KEY in found:
+            raise PolicyError("k_subsets has a k of *, which is the whole: write it as k = 5")
+        return found
+    size = _integer(option, value)
+    if size < 1:
+        raise PolicyError(f"{option} = {size}: use a number of columns of at least 1, or {{2: 50}}")
+    return size
+
+
+def _by_subset(option: str, value: Mapping[Any, Any]) -> BySubset[int]:
+    if not value:
+        raise PolicyError(f"{option} = {{}} names no subset: write {option} = {{(age, sex): 10}}")
+    found: dict[Any, int] = {}
+    seen = set()
+    for key, threshold in value.items():
+        subset = subset_of(option, key)
+        name = key_text(subset) if isinstance(subset, tuple) else subset
+        if folded(subset) in seen:
+            raise PolicyError(f"{option} has {name} twice: leave one out")
+        seen.add(folded(subset))
+        check = _whole_k if subset == WHOLE_KEY else _at_least(1)
+        found[subset] = check(f"{option} of {name}", threshold)
+    return BySubset(found)
 
 
 def _digits(option: str, value: Any) -> int:
@@ -388,7 +426,8 @@ def _shown(value: Any) -> str:
 
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "quasi_identifiers": _columns,
-    "k": _at_least(2, ", a class of one record hides nobody"),
+    "k": _k,
+    "k_subsets": _optional(_k_subsets),
     "sensitive": _columns,
     "identifiers": _columns,
     "insensitive": _columns_or_rest,

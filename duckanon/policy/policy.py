@@ -16,15 +16,18 @@ from duckanon.policy.audit_policy import (
     ROLES,
     AuditPolicy,
     HierarchyRows,
+    Subsets,
     audited,
     check_columns,
     check_roles,
     check_sensitive,
     known_options,
+    split_k,
     store,
     whole_l,
 )
 from duckanon.policy.names import ByColumn, fold, unknown_option
+from duckanon.policy.subsets import BySubset, key_text
 
 if TYPE_CHECKING:
     from duckanon.policy.checks import (
@@ -68,8 +71,9 @@ class Policy:
     ----------
     quasi_identifiers : str or iterable of str
         Columns that are recoded, at least one.
-    k : int
-        Least number of records in a class, at least 2.
+    k : int, or mapping from subset to int
+        Least number of records in a class, at least 2. As a mapping, ``"*"`` is this number, and the other
+        keys are those of `k_subsets`: ``{"*": 5, ("age", "sex"): 10}``.
     sensitive, identifiers : str or iterable of str
         Columns that are protected by t and l, and columns that are dropped.
     insensitive : str or iterable of str
@@ -82,6 +86,10 @@ class Policy:
         What l means.
     c : number, optional
         For recursive l-diversity, above 0; cut off after 12 decimals.
+    k_subsets : int, or mapping from subset to int, optional
+        Least number of records with equal released values in some quasi-identifiers, at least 1. A key is a
+        column, a tuple of columns or, for all subsets of so many columns, a number: ``{2: 50}``. A number
+        alone, as 2, reports all pairs beside `k`, which they keep if the whole does.
     distance : mapping from column to {'ordered', 'equal', 'hierarchical'}, optional
         Ground distance of sensitive columns; by default by their type.
     hierarchies : mapping from column to str or to rows, optional
@@ -148,7 +156,7 @@ class Policy:
     """
 
     quasi_identifiers: tuple[str, ...]
-    k: int
+    k: int  # of the whole
     sensitive: tuple[str, ...] = ()
     identifiers: tuple[str, ...] = ()
     insensitive: tuple[str, ...] | Literal["*"] = ()
@@ -156,6 +164,7 @@ class Policy:
     l: Decimal | ByColumn[Decimal] | None = None  # noqa: E741 - l-diversity has this name everywhere
     l_diversity: LDiversity = "distinct"
     c: Decimal | None = None
+    k_subsets: int | BySubset[int] | None = None
     distance: ByColumn[Distance] = _NO_COLUMN
     hierarchies: ByColumn[Hierarchy] = _NO_COLUMN
     method: str = "auto"
@@ -181,7 +190,7 @@ class Policy:
         self,
         *,
         quasi_identifiers: Columns,
-        k: SupportsIndex,
+        k: SupportsIndex | Subsets,
         sensitive: Columns = (),
         identifiers: Columns = (),
         insensitive: Columns = (),
@@ -189,6 +198,7 @@ class Policy:
         l: Number | Mapping[str, Number] | None = None,  # noqa: E741 - as above
         l_diversity: LDiversity = "distinct",
         c: Number | None = None,
+        k_subsets: SupportsIndex | Subsets | None = None,
         distance: Mapping[str, Distance] | None = None,
         hierarchies: Mapping[str, HierarchyRows] | None = None,
         method: str = "auto",
@@ -211,6 +221,7 @@ class Policy:
     ) -> None:
         store(self, {name: value for name, value in locals().items() if name != "self"})
         check_roles(self, ROLES)
+        split_k(self)
         check_sensitive(self)
         _check_subject(self)
         for option in ("recode", "weights", "levels"):
@@ -218,6 +229,7 @@ class Policy:
         _check_labels(self)
         _check_full_domain(self)
         _check_as_it_is(self)
+        _check_subsets(self)
         _check_anatomy(self)
         _check_p_percent(self)
         _check_means(self)
@@ -343,6 +355,19 @@ def _check_as_it_is(policy: Policy) -> None:
         )
 
 
+def _check_subsets(policy: Policy) -> None:
+    """Raise unless the whole has a k, and the released values of subsets are those of classes."""
+    if policy.k is None:
+        raise PolicyError(
+            "k has no * for all quasi-identifiers together: add it, as in k = {*: 5, (age, sex): 10}"
+        )
+    if policy.k_subsets is not None and policy.release != "table":
+        raise PolicyError(
+            f"k_subsets counts equal released values and release = {policy.release!r} releases values as "
+            "they are: leave it out"
+        )
+
+
 def _check_anatomy(policy: Policy) -> None:
     """Raise unless the policy asks for one whole l and for nothing that two tables cannot keep."""
     if policy.release != "anatomy":
@@ -421,6 +446,8 @@ def _value(value: Any) -> str:
         return _string(value)
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, BySubset):
+        value = {key_text(key) if isinstance(key, tuple) else str(key): one for key, one in value.items()}
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_key(name)} = {_value(one)}" for name, one in value.items()) + "}"
     if isinstance(value, int | float | Decimal):

@@ -27,6 +27,9 @@ FORMS: Mapping[str, str] = {
 SUBJECTS = "k_subjects"
 """Measure of a release whose k counts subjects: fewest subjects of a class, measured at release."""
 
+SUBJECTS_SUBSET = "k_subjects_subset"
+"""Measure by subset of such a release: fewest subjects with equal released values in some columns."""
+
 P_PERCENT = "p_percent"
 """Measure by column of a release with the option p_percent: every class keeps p, checked at release.
 
@@ -40,6 +43,10 @@ OF_THE_RECORDS: Mapping[str, str] = {
     SUBJECTS: (
         f"k counts subjects ({SUBJECTS}), which was proved at release, not from the rows: these do not tell "
         "whose they are, and k_anonymity counts them"
+    ),
+    SUBJECTS_SUBSET: (
+        f"k of subsets counts subjects ({SUBJECTS_SUBSET}), which was proved at release, not from the rows: "
+        "k_anonymity_subset counts records"
     ),
     P_PERCENT: (
         f"no class mean tells a record within {P_PERCENT}, which was proved at release, not from the rows: "
@@ -72,7 +79,9 @@ def reported_loss(loss: float, policy: Policy) -> float | None:
 def report_notes(policy: Policy) -> tuple[str, ...]:
     """Notes on a release under a policy."""
     form = (FORMS[policy.release],) if policy.release in FORMS else ()
-    return (*form, *proved([SUBJECTS] * bool(policy.subject) + [P_PERCENT] * (policy.p_percent is not None)))
+    known = [SUBJECTS] * bool(policy.subject) + [P_PERCENT] * (policy.p_percent is not None)
+    known += [SUBJECTS_SUBSET] * (bool(policy.subject) and policy.k_subsets is not None)
+    return (*form, *proved(known))
 
 
 def proved(measures: Collection[str]) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from duckanon.errors import ReleaseError
 from duckanon.policy.bind import Role, bind_audit
 from duckanon.policy.names import RECORDS
 from duckanon.policy.reported import OF_THE_RECORDS
+from duckanon.policy.subsets import subset_thresholds
 from duckanon.release.metadata import SCHEMA
 from duckanon.release.tables import parts_of, sensitive_of, whole
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from duckanon.policy.bind import Attribute
     from duckanon.policy.policy import AuditPolicy
+    from duckanon.policy.subsets import SubsetThreshold
     from duckanon.release.tables import Released
 
     Threshold = tuple[str, str | None, Decimal]
@@ -97,6 +99,7 @@ def check_query(exported: Exported) -> str:
         qi=[one.name for one in attributes if one.role is Role.QUASI_IDENTIFIER],
         sensitive=[one for one in attributes if one.role is Role.SENSITIVE],
         k=exported.policy.k,
+        subsets=_subsets(exported, attributes),
         l_diversity=exported.policy.l_diversity,
         c=_short(exported.policy.c),
         trees={one.name: one.tree for one in exported.released},
@@ -124,6 +127,13 @@ def comments(exported: Exported) -> list[Comment]:
     trees = {one.tree: one.name for one in exported.released if one.tree is not None}
     found += [Comment("table", SCHEMA, tree, f"Hierarchy of {name}.") for tree, name in trees.items()]
     return found
+
+
+def _subsets(exported: Exported, attributes: Sequence[Attribute]) -> list[SubsetThreshold]:
+    """The k of subsets, sorted by their names: the metadata keep them in any order."""
+    quasi = [one.name for one in attributes if one.role is Role.QUASI_IDENTIFIER]
+    found = subset_thresholds(exported.policy.k_subsets, quasi, exported.policy.k)
+    return sorted(found, key=lambda one: one.name)
 
 
 def _audited(exported: Exported) -> list[Attribute]:

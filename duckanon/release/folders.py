@@ -77,6 +77,7 @@ def not_yet(policy: Policy) -> list[str]:
         f"method = {policy.method!r}": policy.method != "auto",
         f"release = {policy.release!r}": policy.release != "table",
         "subject": bool(policy.subject),
+        "k_subsets": policy.k_subsets is not None,
         "p_percent": policy.p_percent is not None,
         "hierarchies": bool(policy.hierarchies),
         "time_limit": policy.time_limit is not None,

@@ -16,7 +16,8 @@ from duckanon.database.engine import transaction
 from duckanon.database.fingerprint import fingerprint
 from duckanon.database.relations import columns_of, named
 from duckanon.errors import ReleaseError
-from duckanon.policy.reported import MIN_VALUES, P_PERCENT, SUBJECTS
+from duckanon.policy.reported import MIN_VALUES, P_PERCENT, SUBJECTS, SUBJECTS_SUBSET
+from duckanon.policy.subsets import subset_thresholds
 from duckanon.release import metadata, successive
 from duckanon.release.chain import record
 from duckanon.release.stages.protect import judged
@@ -265,6 +266,11 @@ def _thresholds(made: Ready) -> list[dict[str, object]]:
     entries: list[dict[str, object]] = [_entry("k_anonymity", None, asked.k)]
     if policy.subject:
         entries.append(_entry(SUBJECTS, None, asked.k))
+    quasi = [field.name for field in made.candidate.staged.quasi]
+    subsets = subset_thresholds(policy.k_subsets, quasi, policy.k)
+    entries += [_entry("k_anonymity_subset", one.name, one.k) for one in subsets]
+    if policy.subject:
+        entries += [_entry(SUBJECTS_SUBSET, one.name, one.k) for one in subsets]
     if policy.p_percent is not None:
         p = policy.p_percent
         entries += [_entry(P_PERCENT, field.name, p) for field in judged(made.candidate.staged)]

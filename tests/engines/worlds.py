@@ -107,8 +107,8 @@ def world(members: Sequence[tuple[Any, Any]], seed: int, *, text: bool = False) 
         _tree(sorted({row[1] for row in members if row[1] is not None}) or ["x" if text else 1], kind),
         Relation(
             "threshold",
-            {"k": "INTEGER", "l": "DECIMAL(18,12)", "c": "HUGEINT", "t": "DECIMAL(18,12)", "n": "BIGINT", "level": "INTEGER", "p": "INTEGER", "p_of": "INTEGER", "k_of": "INTEGER"},
-            [(3, Decimal("1.5"), rng.choice([10**12, 15 * 10**11, 3 * 10**12 + 1]), Decimal("0.3"), len(members) // 2, seed % 3, 10, 100, 4)],
+            {"k": "INTEGER", "l": "DECIMAL(18,12)", "c": "HUGEINT", "t": "DECIMAL(18,12)", "n": "BIGINT", "level": "INTEGER", "p": "INTEGER", "p_of": "INTEGER", "k_of": "INTEGER", "subset": "BIGINT"},
+            [(3, Decimal("1.5"), rng.choice([10**12, 15 * 10**11, 3 * 10**12 + 1]), Decimal("0.3"), len(members) // 2, seed % 3, 10, 100, 4, 5)],
         ),
         Relation(
             "class_superset",
@@ -120,6 +120,11 @@ def world(members: Sequence[tuple[Any, Any]], seed: int, *, text: bool = False) 
         _verdict(classes, rng),
         _contribution(classes, rng),
         Relation("class_subject", {"class": "BIGINT", "value": "BIGINT"}, [(c, rng.randrange(5)) for c, _ in members]),
+        Relation(
+            "subset_class",
+            {"subset": "BIGINT", "class": "BIGINT", "class_size": "BIGINT"},
+            [(s, c, rng.randrange(1, 6)) for s in (5, 6) for c in classes],
+        ),
         *_two_releases(classes, rng),
     ]  # fmt: skip
     makers = {name: audits[seed % len(audits)] for name, audits in DERIVED.items()}

@@ -38,6 +38,10 @@ SAYS = {
         "SELECT k || ' of ' || classes || ' and ' || records",
         "2 of 2 and 5",
     ),
+    "FROM k_anonymity_subset('visits', ['a', 'who'], 1)": (
+        "SELECT string_agg(subset || ' ' || k || ' of ' || classes || ' and ' || records, '; ')",
+        "who 1 of 3 and 5; a 2 of 2 and 5",
+    ),
 }
 
 

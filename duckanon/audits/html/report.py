@@ -41,6 +41,7 @@ from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.policy.names import fold
 from duckanon.policy.policy import Policy
+from duckanon.policy.subsets import subset_thresholds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -287,8 +288,14 @@ def _agree(
         for one, column in zip(audit_columns(attributes, policy, trees), copies.sensitive, strict=True)
     ]
     relation = named("temp", copies.released)
+    places = {fold(one.name): one.place for one in copies.quasi}
+    subsets = []
+    for one in subset_thresholds(policy.k_subsets, [one.name for one in copies.quasi], policy.k):
+        moved = replace(one, columns=tuple(places[fold(name)] for name in one.columns))
+        names[moved.name] = one.name
+        subsets.append(moved)
     again = audit_sql(
-        copies.con, relation, [one.place for one in copies.quasi], asked, k=policy.k, name=report.name
+        copies.con, relation, [*places.values()], asked, k=policy.k, name=report.name, subsets=subsets
     )
     reported = {(one.measure, one.attribute): one for one in report.measures}
     for measure in again.measures:
@@ -429,6 +436,9 @@ def stock_sql(
         quasi=[one.name for one in attributes if one.role is Role.QUASI_IDENTIFIER],
         sensitive=sensitive,
         unaudited=unaudited,
+        subsets=[
+            one.columns for one in subset_thresholds(policy.k_subsets, policy.quasi_identifiers, policy.k)
+        ],
         thresholds=one_value,
         by_column=by_column + ([("distance", chosen)] if chosen else []),
     ).lstrip()

@@ -171,6 +171,7 @@ def beside(unique: Uniqueness) -> list[tuple[str, int, str]]:
 
 NAMES = {
     "k_anonymity": "k-anonymity",
+    "k_anonymity_subset": "k-anonymity of a subset",
     "distinct_l_diversity": "distinct l-diversity",
     "entropy_l_diversity": "entropy l-diversity",
     "recursive_l_diversity": "recursive l-diversity",
@@ -185,13 +186,16 @@ NAMES = {
 
 _MEANS = {
     "k_anonymity": "Everyone hides among at least so many records with the same quasi-identifiers.",
+    "k_anonymity_subset": (
+        "Who knows these quasi-identifiers alone finds at least so many records with the same values."
+    ),
     "distinct_l_diversity": "Every class holds at least so many different sensitive values.",
     "entropy_l_diversity": "Every class is as varied as so many equally frequent sensitive values.",
     "recursive_l_diversity": "The most frequent sensitive value of a class does not outweigh the rarer ones.",
     "t_closeness": "No class differs more than this from the whole table, on a scale from 0 to 1.",
 }
 """Meaning of measures for a reader; other measures are explained by the header of their audit."""
-_SYMBOLS = {"k_anonymity": "k", "t_closeness": "t"}
+_SYMBOLS = {"k_anonymity": "k", "k_anonymity_subset": "k", "t_closeness": "t"}
 
 RISKS = {
     "prosecutor_max": "Highest risk of a single record: 1 / size of the smallest class",
