@@ -277,7 +277,7 @@ class _State:
             self._recoder = self._recoder.rounded(roundings)
             made, values, written = self._recoder.written(*given)
         came = left.positions[written]
-        outside = np.setdiff1d(np.arange(len(left.positions)), written)
+        outside = np.flatnonzero(np.bincount(written, minlength=len(left.positions)) == 0)
         if len(outside):
             left = left.without(outside)
             subjects, points = np.delete(subjects, outside), np.delete(points, outside, 0)
