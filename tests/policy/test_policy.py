@@ -44,7 +44,8 @@ def test_defaults_are_those_of_the_contract() -> None:
     assert len(small.distance) == len(small.hierarchies) == len(small.recode) == len(small.weights) == 0
     assert tuple(OPTIONS) == (
         *("quasi_identifiers", "k", "sensitive", "identifiers", "insensitive", "t", "l", "l_diversity", "c"),
-        *("distance", "hierarchies", "method", "objective", "levels", "recode", "weights", "subject"),
+        *("distance", "hierarchies", "method", "objective", "levels", "steering_weight", "recode"),
+        *("weights", "subject"),
         *(
             "p_percent",
             "min_values",
