@@ -79,6 +79,12 @@ RELEASES = {
     "--qi age,zip -k 3 --objective precision": (
         "--objective precision is of --method full_domain, not 'auto': set that, or leave it out"
     ),
+    "--qi age,zip -k 3 --steering-weight 5": (
+        "--steering-weight 5 is of --method steered, not 'auto': set that, or leave it out"
+    ),
+    "--qi age,zip -k 3 --method steered --sensitive diagnosis -l 2 --steering-weight 0": (
+        "--steering-weight 0: use a number above 0, where a quasi-identifier has 1"
+    ),
     "--qi age,zip -k 3 --release anatomy": (
         "--release anatomy hides a person among l sensitive values and no -l is asked for: add -l 4"
     ),
