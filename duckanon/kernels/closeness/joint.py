@@ -6,9 +6,9 @@ class and the table share stays there, and only surpluses are moved to deficits.
 integers: masses as n * members - s * records (a class of s records in a table of n), distances as multiples
 of 1 / `JointDistance.denominator`.
 
-`transport` returns flows and potentials. The flows show that the EMD is at most their cost. Potentials u with
-u_i - u_j <= d_ij for all values show that the EMD is at least the sum of u_i * mass_i. Both are equal, so
-they prove the EMD, to whoever adds them up.
+`transport` returns flows, and `potentials_of` potentials. The flows show that the EMD is at most their cost.
+Potentials u with u_i - u_j <= d_ij for all values show that the EMD is at least the sum of u_i * mass_i. Both
+are equal, so they prove the EMD, to whoever adds them up.
 
 Successive shortest paths with potentials: J. Edmonds and R. M. Karp, Journal of the ACM 19(2), 1972. O(a p q)
 for p surpluses, q deficits and a paths, usually p + q.
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-DENOMINATOR_MAX = 2**50
-"""Largest common denominator of the distances: sums along a path of a few thousand values fit into int64."""
+DENOMINATOR_MAX = 2**40
+"""Largest common denominator of the distances, as in sql/audit/joint_distances.sql."""
 
 TARGETS_AT_ONCE = 256
 """Targets whose distances from all values are in memory at once."""
@@ -58,14 +58,15 @@ class JointDistance(NamedTuple):
 
 
 class Transport(NamedTuple):
-    """The cheapest transport between a class of s records and a table of n, and its proof."""
+    """The cheapest transport between a class of s records and a table of n."""
 
     numerator: int  # cost of the flows, in units of mass and distance
     mass: int  # s n, the mass of the class
     source: NDArray[np.int64]  # (f,), joint value from which mass flows
     target: NDArray[np.int64]  # (f,), joint value to which it flows
     moved: NDArray[np.int64]  # (f,), mass that flows, above 0
-    potentials: NDArray[np.int64]  # (m,), of every joint value
+    deficits: NDArray[np.int64]  # (q,), joint values of which the class has too little
+    ends: NDArray[np.int64]  # (q,), potentials of the deficits
 
     def fraction(self, distance: JointDistance) -> Fraction:
         """EMD, 0 to 1."""
@@ -111,8 +112,20 @@ def transport(distance: JointDistance, counts: ArrayLike, members: ArrayLike) ->
     at, to = np.nonzero(flows)
     moved = flows[at, to]
     cost = sum(int(mass) * int(each) for mass, each in zip(moved, costs[at, to], strict=True))
-    potentials = _spread(distance, target, ends)
-    return Transport(cost, n * s, source[at], target[to], moved, potentials)
+    return Transport(cost, n * s, source[at], target[to], moved, target, ends)
+
+
+def potentials_of(distance: JointDistance, found: Transport) -> NDArray[np.int64]:
+    """Return potentials u (m,) of all joint values, which prove that no transport is cheaper. O(m q)."""
+    # The greatest that nowhere rises faster than the distance: u_i = min over deficits j of u_j + d_ij
+    # (McShane 1934).
+    every = np.arange(distance.places.shape[1])
+    potentials = np.full(len(every), UNREACHED_DISTANCE if len(found.ends) else 0, dtype=np.int64)
+    for start in range(0, len(found.ends), TARGETS_AT_ONCE):
+        some = slice(start, start + TARGETS_AT_ONCE)
+        here = distances(distance, every, found.deficits[some]) + found.ends[some]
+        potentials = np.minimum(potentials, here.min(axis=1))
+    return potentials
 
 
 def distances(
@@ -136,18 +149,6 @@ def _checked(
     if own.min() < 0 or (own > table).any() or own.sum() == 0:
         raise ValueError("a class has at least one record, and no more of a value than the table")
     return table, own
-
-
-def _spread(distance: JointDistance, target: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return potentials (m,) of all values from those of the deficits: u_i = min over j of u_j + d_ij."""
-    # McShane 1934: the greatest extension that nowhere rises faster than the distance.
-    every = np.arange(distance.places.shape[1])
-    spread = np.full(len(every), UNREACHED_DISTANCE if len(target) else 0, dtype=np.int64)
-    for start in range(0, len(target), TARGETS_AT_ONCE):
-        some = slice(start, start + TARGETS_AT_ONCE)
-        here = distances(distance, every, target[some]) + ends[some]
-        spread = np.minimum(spread, here.min(axis=1))
-    return spread
 
 
 @compiled
