@@ -434,6 +434,10 @@ def options_to_toml(options: Mapping[str, Any]) -> str:
 
 def options_from_toml(text: str) -> dict[str, Any]:
     """Options of TOML text by name, floats as Decimal; a PolicyError with its place if it is not TOML."""
+    if not isinstance(text, str) or text.endswith(".toml"):
+        raise PolicyError(
+            f"the policy is TOML as text, not its file {str(text)!r}: give the text of the file"
+        )
     long = _LONG_KEY.search(text)
     if long is not None:
         line = text.count("\n", 0, long.start()) + 1
