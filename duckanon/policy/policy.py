@@ -131,9 +131,9 @@ class Policy:
         By default as many as the values of the column have.
     release : {'table', 'anatomy', 'swap'}
         'table': quasi-identifiers are recoded, one value a class. 'anatomy': one table has the exact
-        quasi-identifiers, a second table counts the sensitive values of each class; no value has more than
-        1 / l of the records of a class. 'swap': the values of each quasi-identifier are permuted within every
-        class. Under 'anatomy' and 'swap' a column has the number of the class.
+        quasi-identifiers, a second table counts the sensitive values of each class. It takes l (no value has
+        more than 1 / l of the records of a class), t, or both. 'swap': the values of each quasi-identifier
+        are permuted within every class. Under 'anatomy' and 'swap' a column has the number of the class.
     on_intersection : {'warn', 'error'}
         `warn` or `error` when this release, compared with earlier ones, narrows a subject to fewer than k.
     suppression_limit : number
@@ -380,24 +380,27 @@ def _check_as_it_is(policy: Policy) -> None:
 
 
 def _check_anatomy(policy: Policy) -> None:
-    """Raise unless the policy asks for one whole l and for nothing that two tables cannot keep."""
+    """Raise unless the policy asks for one whole l, for t or both, and for nothing else."""
     if policy.release != "anatomy":
         return
-    for option in ("t", *SHARE_OPTIONS):
+    for option in SHARE_OPTIONS:
         if getattr(policy, option) is not None:
             raise PolicyError(
-                f"{option} does not go with release = 'anatomy', whose quasi-identifiers are exact: use l"
+                f"{option} does not go with release = 'anatomy', whose quasi-identifiers are exact: use "
+                "l = 4 or t = 0.2"
             )
-    if policy.l is None:
+    if policy.l is None and policy.t is None:
         raise PolicyError(
-            "release = 'anatomy' hides a person among l sensitive values and no l is asked for: add l = 4"
+            "release = 'anatomy' hides a person among the sensitive values of a class and no threshold is "
+            "asked for: add l = 4, t = 0.2, or both"
         )
     if policy.l_diversity != "distinct":
         raise PolicyError(
             f"l_diversity = {policy.l_diversity!r} does not go with release = 'anatomy', whose l is its own: "
             "no value in more than 1 / l of a class; leave it out"
         )
-    whole_l(policy.l)
+    if policy.l is not None:
+        whole_l(policy.l)
 
 
 def _check_p_percent(policy: Policy) -> None:
