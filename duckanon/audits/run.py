@@ -8,7 +8,7 @@ from collections import Counter
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from duckanon.audits.evidence import evidence_of
 from duckanon.audits.headers import rows_of
@@ -242,8 +242,21 @@ VIOLATIONS_LISTED = 100
 COLUMNS_PER_STATEMENT = 16
 """Sensitive columns of one statement: with 180 in one, DuckDB plans for a minute, and refuses 200."""
 
+CLASS_FIGURES = 3
+"""Rows at the end of a report that are figures of the classes."""
+
 CHANGING = "the table holds other rows each time it is read: store it before it is audited"
 """Error text for a table of which two parts of one audit see different rows."""
+
+
+class ShareBound(NamedTuple):
+    """A threshold of the shares of the values of a sensitive column in a class."""
+
+    measure: str
+    option: str
+    attribute: str  # in the report: the column, or `column = value`
+    threshold: Decimal
+    named: str | None = None  # the value that alpha bounds, as text; None for every value
 
 
 @dataclass(frozen=True)
@@ -257,6 +270,7 @@ class AuditColumn:
     l_kind: str = "distinct"  # or entropy, recursive
     c: Decimal | None = None
     tree: str | None = None  # relation (value, level, node) as SQL text, for hierarchical distance
+    bounds: tuple[ShareBound, ...] = ()  # measured only where they are asked for
 
 
 def audit_columns(
@@ -272,10 +286,34 @@ def audit_columns(
             policy.l_diversity,
             policy.c,
             trees.get(attribute.name),
+            share_bounds(attribute),
         )
         for attribute in attributes
         if attribute.role is Role.SENSITIVE
     ]
+
+
+SHARE_MEASURES = {
+    "alpha": "alpha_k_anonymity",
+    "delta": "delta_disclosure",
+    "beta": "beta_likeness",
+    "enhanced_beta": "enhanced_beta_likeness",
+}
+"""Measures of the shares of sensitive values, by the option of their threshold."""
+
+
+def share_bounds(attribute: Attribute) -> tuple[ShareBound, ...]:
+    """Thresholds of the shares of the values of a column, in the order of the options."""
+    whole = [
+        ShareBound(measure, option, attribute.name, threshold)
+        for option, measure in SHARE_MEASURES.items()
+        if (threshold := getattr(attribute, option)) is not None
+    ]
+    named = [
+        ShareBound(SHARE_MEASURES["alpha"], "alpha", f"{attribute.name} = {value}", share, value)
+        for value, share in sorted(attribute.alpha_of)
+    ]
+    return (*named, *whole)
 
 
 def audit_sql(
@@ -307,7 +345,11 @@ def audit_sql(
             return report
         # The worst class of every measure comes before the second worst of any, so every measure is listed.
         violated = [measure.attribute for measure in measures if measure.violations][:VIOLATIONS_LISTED]
-        columns = [column for column in audit_columns if column.name in violated]
+        columns = [
+            column
+            for column in audit_columns
+            if column.name in violated or any(bound.attribute in violated for bound in column.bounds)
+        ]
         rows = _worst(con, values, columns, stage)
     return Report(name, measures, tuple(_violation(row, quasi_identifiers) for row in rows))
 
@@ -318,18 +360,19 @@ def _measures(
     parts: Sequence[Sequence[AuditColumn]],
     stage: str,
 ) -> tuple[Measure, ...]:
-    """Measures of an audit: k, l of every column, t of every column, and figures of the classes."""
-    sizes, diversity, closeness = set(), [], []
+    """Measures of an audit: k, l of every column, t, shares of values, and figures of the classes."""
+    sizes, diversity, closeness, shares = set(), [], [], []
     for part in parts:
         statement = templates.render("audit_bind/report.sql.j2", **values, attributes=list(part))
         first, *lines = engine.rows(con, statement, stage, error=SourceError)
         diversity += lines[: len(part)]
         closeness += lines[len(part) : 2 * len(part)]
-        sizes.add((first, *lines[2 * len(part) :]))
+        shares += lines[2 * len(part) : -CLASS_FIGURES]
+        sizes.add((first, *lines[-CLASS_FIGURES:]))
     if len(sizes) > 1:
         raise SourceError(f"{stage}: {CHANGING}")
     first, *last = sizes.pop()
-    return tuple(Measure(*row) for row in (first, *diversity, *closeness, *last))
+    return tuple(Measure(*row) for row in (first, *diversity, *closeness, *shares, *last))
 
 
 def _worst(
@@ -340,6 +383,7 @@ def _worst(
 ) -> list[tuple[object, ...]]:
     """Classes that violate k, or a threshold of some columns; the worst of every measure come first."""
     places = {column.name: place for place, column in enumerate(columns)}
+    places |= {b.attribute: place for place, column in enumerate(columns) for b in column.bounds}
     parts = list(engine.in_parts(columns, COLUMNS_PER_STATEMENT)) or [()]
     found: list[tuple[tuple[int, int, int], tuple[object, ...]]] = []
     severities: Counter[tuple[object, object]] = Counter()
@@ -352,9 +396,14 @@ def _worst(
             if attribute is None and part is not parts[0]:
                 continue
             severities[measure, attribute] += 1
-            place = (-1, 0) if attribute is None else (measure == "t_closeness", places[attribute])
+            rank = _RANKS.get(measure, 0)
+            place = (-1, 0) if attribute is None else (rank, places[attribute])
             found.append(((severities[measure, attribute], *place), row))
     return [row for _, row in sorted(found, key=operator.itemgetter(0))[:VIOLATIONS_LISTED]]
+
+
+_RANKS = {measure: rank for rank, measure in enumerate(("t_closeness", *SHARE_MEASURES.values()), 1)}
+"""Order of violations of equal severity: k and l before these measures."""
 
 
 def _violation(row: tuple[object, ...], quasi_identifiers: Sequence[str]) -> Violation:
