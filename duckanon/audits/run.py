@@ -8,8 +8,9 @@ from collections import Counter
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
+from duckanon.audits.columns import audit_columns, rank
 from duckanon.audits.evidence import evidence_of
 from duckanon.audits.headers import rows_of
 from duckanon.audits.legible import legible
@@ -29,10 +30,10 @@ from duckanon.statements.options import options_to_audit
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
-    from decimal import Decimal
 
     import duckdb
 
+    from duckanon.audits.columns import AuditColumn
     from duckanon.policy.bind import Attribute
     from duckanon.statements.options import Options
     from duckanon.statements.tokens import QualifiedName
@@ -249,73 +250,6 @@ CHANGING = "the table holds other rows each time it is read: store it before it 
 """Error text for a table of which two parts of one audit see different rows."""
 
 
-class ShareBound(NamedTuple):
-    """A threshold of the shares of the values of a sensitive column in a class."""
-
-    measure: str
-    option: str
-    attribute: str  # in the report: the column, or `column = value`
-    threshold: Decimal
-    named: str | None = None  # the value that alpha bounds, as text; None for every value
-
-
-@dataclass(frozen=True)
-class AuditColumn:
-    """Audit of one sensitive column; without t or l the measure is reported, not judged."""
-
-    name: str
-    distance: str
-    t: Decimal | None = None
-    l: Decimal | None = None  # noqa: E741 - l-diversity has this name everywhere
-    l_kind: str = "distinct"  # or entropy, recursive
-    c: Decimal | None = None
-    tree: str | None = None  # relation (value, level, node) as SQL text, for hierarchical distance
-    bounds: tuple[ShareBound, ...] = ()  # measured only where they are asked for
-
-
-def audit_columns(
-    attributes: Sequence[Attribute], policy: AuditPolicy, trees: Mapping[str, str]
-) -> list[AuditColumn]:
-    """Audits of all sensitive columns, in their order."""
-    return [
-        AuditColumn(
-            attribute.name,
-            attribute.distance or "equal",
-            attribute.t,
-            attribute.l,
-            policy.l_diversity,
-            policy.c,
-            trees.get(attribute.name),
-            share_bounds(attribute),
-        )
-        for attribute in attributes
-        if attribute.role is Role.SENSITIVE
-    ]
-
-
-SHARE_MEASURES = {
-    "alpha": "alpha_k_anonymity",
-    "delta": "delta_disclosure",
-    "beta": "beta_likeness",
-    "enhanced_beta": "enhanced_beta_likeness",
-}
-"""Measures of the shares of sensitive values, by the option of their threshold."""
-
-
-def share_bounds(attribute: Attribute) -> tuple[ShareBound, ...]:
-    """Thresholds of the shares of the values of a column, in the order of the options."""
-    whole = [
-        ShareBound(measure, option, attribute.name, threshold)
-        for option, measure in SHARE_MEASURES.items()
-        if (threshold := getattr(attribute, option)) is not None
-    ]
-    named = [
-        ShareBound(SHARE_MEASURES["alpha"], "alpha", f"{attribute.name} = {value}", share, value)
-        for value, share in sorted(attribute.alpha_of)
-    ]
-    return (*named, *whole)
-
-
 def audit_sql(
     con: duckdb.DuckDBPyConnection,
     relation: str,
@@ -345,11 +279,7 @@ def audit_sql(
             return report
         # The worst class of every measure comes before the second worst of any, so every measure is listed.
         violated = [measure.attribute for measure in measures if measure.violations][:VIOLATIONS_LISTED]
-        columns = [
-            column
-            for column in audit_columns
-            if column.name in violated or any(bound.attribute in violated for bound in column.bounds)
-        ]
+        columns = [column for column in audit_columns if not {*column.labels}.isdisjoint(violated)]
         rows = _worst(con, values, columns, stage)
     return Report(name, measures, tuple(_violation(row, quasi_identifiers) for row in rows))
 
@@ -382,8 +312,7 @@ def _worst(
     stage: str,
 ) -> list[tuple[object, ...]]:
     """Classes that violate k, or a threshold of some columns; the worst of every measure come first."""
-    places = {column.name: place for place, column in enumerate(columns)}
-    places |= {b.attribute: place for place, column in enumerate(columns) for b in column.bounds}
+    places = {label: place for place, column in enumerate(columns) for label in column.labels}
     parts = list(engine.in_parts(columns, COLUMNS_PER_STATEMENT)) or [()]
     found: list[tuple[tuple[int, int, int], tuple[object, ...]]] = []
     severities: Counter[tuple[object, object]] = Counter()
@@ -396,14 +325,9 @@ def _worst(
             if attribute is None and part is not parts[0]:
                 continue
             severities[measure, attribute] += 1
-            rank = _RANKS.get(measure, 0)
-            place = (-1, 0) if attribute is None else (rank, places[attribute])
+            place = (-1, 0) if attribute is None else (rank(str(measure)), places[attribute])
             found.append(((severities[measure, attribute], *place), row))
     return [row for _, row in sorted(found, key=operator.itemgetter(0))[:VIOLATIONS_LISTED]]
-
-
-_RANKS = {measure: rank for rank, measure in enumerate(("t_closeness", *SHARE_MEASURES.values()), 1)}
-"""Order of violations of equal severity: k and l before these measures."""
 
 
 def _violation(row: tuple[object, ...], quasi_identifiers: Sequence[str]) -> Violation:
