@@ -313,7 +313,7 @@ def classes_of(
         )
         return run_named(recipe.start, task, {})
     limited = [
-        (code, replace(h, l=None, l_kind="distinct", c=None), Fraction(h.t))
+        (code, replace(h, l=None, l_kind="distinct", c=None, shares=None), Fraction(h.t))
         for code, h in zip(codes, thresholds, strict=True)
         if h.t is not None
     ]
