@@ -14,6 +14,7 @@ from duckanon.errors import PolicyError
 from duckanon.policy.audit_policy import (
     AUDIT_OPTIONS,
     ROLES,
+    AlphaNumber,
     AuditPolicy,
     HierarchyRows,
     audited,
@@ -24,10 +25,12 @@ from duckanon.policy.audit_policy import (
     store,
     whole_l,
 )
+from duckanon.policy.checks import SHARE_OPTIONS
 from duckanon.policy.names import ByColumn, fold, unknown_option
 
 if TYPE_CHECKING:
     from duckanon.policy.checks import (
+        Alpha,
         Columns,
         Distance,
         Effort,
@@ -82,6 +85,15 @@ class Policy:
         What l means.
     c : number, optional
         For recursive l-diversity, above 0; cut off after 12 decimals.
+    alpha : number, or mapping from column to number or to numbers by value, optional
+        Largest share of a sensitive value in a class, above 0 and at most 1: of every value, or of the values
+        that are named as text, as in ``{"diagnosis": {"HIV": 0.2}}``.
+    delta : number, or mapping from column to number, optional
+        delta-disclosure privacy: the share of each value of the table in a class is above exp(-delta) times
+        and below exp(delta) times its share in the table. Above 0 and at most 30.
+    beta, enhanced_beta : number, or mapping from column to number, optional
+        Basic and enhanced beta-likeness: the share of a value in a class is at most 1 + beta times its share
+        q in the table; enhanced, at most 1 + min(beta, -ln q) times. Above 0.
     distance : mapping from column to {'ordered', 'equal', 'hierarchical'}, optional
         Ground distance of sensitive columns; by default by their type.
     hierarchies : mapping from column to str or to rows, optional
@@ -156,6 +168,10 @@ class Policy:
     l: Decimal | ByColumn[Decimal] | None = None  # noqa: E741 - l-diversity has this name everywhere
     l_diversity: LDiversity = "distinct"
     c: Decimal | None = None
+    alpha: Decimal | ByColumn[Alpha] | None = None
+    delta: Decimal | ByColumn[Decimal] | None = None
+    beta: Decimal | ByColumn[Decimal] | None = None
+    enhanced_beta: Decimal | ByColumn[Decimal] | None = None
     distance: ByColumn[Distance] = _NO_COLUMN
     hierarchies: ByColumn[Hierarchy] = _NO_COLUMN
     method: str = "auto"
@@ -189,6 +205,10 @@ class Policy:
         l: Number | Mapping[str, Number] | None = None,  # noqa: E741 - as above
         l_diversity: LDiversity = "distinct",
         c: Number | None = None,
+        alpha: AlphaNumber | None = None,
+        delta: Number | Mapping[str, Number] | None = None,
+        beta: Number | Mapping[str, Number] | None = None,
+        enhanced_beta: Number | Mapping[str, Number] | None = None,
         distance: Mapping[str, Distance] | None = None,
         hierarchies: Mapping[str, HierarchyRows] | None = None,
         method: str = "auto",
@@ -347,8 +367,11 @@ def _check_anatomy(policy: Policy) -> None:
     """Raise unless the policy asks for one whole l and for nothing that two tables cannot keep."""
     if policy.release != "anatomy":
         return
-    if policy.t is not None:
-        raise PolicyError("t does not go with release = 'anatomy', whose quasi-identifiers are exact: use l")
+    for option in ("t", *SHARE_OPTIONS):
+        if getattr(policy, option) is not None:
+            raise PolicyError(
+                f"{option} does not go with release = 'anatomy', whose quasi-identifiers are exact: use l"
+            )
     if policy.l is None:
         raise PolicyError(
             "release = 'anatomy' hides a person among l sensitive values and no l is asked for: add l = 4"

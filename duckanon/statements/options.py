@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from duckanon.statements.tokens import Reader, Token
 
 Scalar = str | int | Decimal | bool
-Entry = Scalar | tuple[Scalar, ...]
+Entry = Scalar | tuple[Scalar, ...] | Mapping[str, Scalar]
 Value = Scalar | tuple[str, ...] | Mapping[str, Entry]
 
 EXPORT_OPTIONS = ("csv_formulas", "overwrite", "evidence")
@@ -163,6 +163,28 @@ def _map(reader: Reader, opening: Token) -> Mapping[str, Entry]:
     return values
 
 
+def _by_value(reader: Reader, opening: Token) -> Mapping[str, Scalar]:
+    """Read what belongs to the values of a column, whose case counts."""
+    values: dict[str, Scalar] = {}
+    for token, name, value in _sequence(reader, "}", _pair):
+        if name in values:
+            raise reader.error(f"value {name!r} stands twice", token)
+        values[name] = value
+    if not values:
+        raise reader.error("the map is empty: write {'value': 0.2} or leave the column out", opening)
+    return values
+
+
+def _pair(reader: Reader) -> tuple[Token, str, Scalar]:
+    token = reader.next
+    if token.kind not in {"word", "name", "string"}:
+        raise reader.expected("a value of the column, as text in quotes")
+    name = _text(reader)
+    if not reader.accept_symbol(":"):
+        raise reader.expected(f": after {name!r}, as in {{{name!r}: 0.2}}")
+    return token, name, _scalar(reader)
+
+
 def _entry(reader: Reader) -> tuple[Token, str, Entry]:
     token = reader.next
     column = _column(reader)
@@ -172,6 +194,9 @@ def _entry(reader: Reader) -> tuple[Token, str, Entry]:
     if opening.kind == "symbol" and opening.text in {"(", "["}:
         reader.take()
         return token, column, tuple(_sequence(reader, _CLOSING[opening.text], _scalar))
+    if opening.kind == "symbol" and opening.text == "{":
+        reader.take()
+        return token, column, _by_value(reader, opening)
     return token, column, _scalar(reader)
 
 
