@@ -12,6 +12,8 @@ from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from tests.oracle import exact, key
+
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
@@ -42,13 +44,31 @@ def _keeps(model: str, value: Hashable, p: Fraction, q: Fraction, limit: Any) ->
         most = limit.get(value, 1) if isinstance(limit, dict) else limit
         return p <= Fraction(most)
     if model == "delta":
-        return p > 0 and abs(logarithm(p / q)) < Decimal(limit)
+        return p > 0 and Fraction(abs(logarithm(p / q))) < Fraction(limit)
     if p <= q:
         return True
     gain = (p - q) / q
     if model == "beta":
         return gain <= Fraction(limit)
     return gain <= Fraction(limit) and gain <= Fraction(-logarithm(q))
+
+
+def limit_of(asked: Any, name: str) -> Any:
+    """Give what a policy asks of a column: a number, numbers by column, or by column and value (as text)."""
+    if not isinstance(asked, dict):
+        return exact(asked)
+    own = asked.get(name, 1)
+    return {key(value): exact(share) for value, share in own.items()} if isinstance(own, dict) else exact(own)
+
+
+def asked_of(policy: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Give the models that a policy asks of a column, with their numbers."""
+    asked = {model: policy[model] for model in MODELS if policy.get(model) is not None}
+    return {
+        model: limit_of(value, name)
+        for model, value in asked.items()
+        if not isinstance(value, dict) or name in value
+    }
 
 
 def violating(classes: Mapping[Hashable, Sequence[Hashable]], asked: Mapping[str, Any]) -> list[Hashable]:
