@@ -155,6 +155,10 @@ OF_POLICY = {
         "levels of a hierarchy that method full_domain may take, 0 for the values", (), "all",
         "--levels age=2,zip=1-3", "COLUMN=LEVEL,...", list,
     ),
+    "steering_weight": Option(
+        "how much method steered spreads a class over the sensitive values, above 0", (),
+        "that of Proposition 1", "--steering-weight 50", "NUMBER",
+    ),
     "recode": Option(
         "how a quasi-identifier is recoded", tuple(RULES), "by its type", "--recode age=range,zip=set",
         "COLUMN=WORD,...", list,

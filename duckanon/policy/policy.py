@@ -107,6 +107,10 @@ class Policy:
     levels : mapping from column to int or to a pair of int, optional
         Levels of the hierarchy of a quasi-identifier that method 'full_domain' may take: one level, 0 being
         the values, or the lowest and the highest. By default all.
+    steering_weight : number, optional
+        Weight, above 0, with which method 'steered' spreads a class over the sensitive values; a
+        quasi-identifier has 1. By default the weight of Proposition 1 of Domingo-Ferrer and Soria-Comas
+        (2017). Less weight gives classes of nearer records, of which more have to be merged to keep t and l.
     recode : mapping from column to {'mean', 'median', 'mode', 'range', 'set', 'hierarchy'}, optional
         How a quasi-identifier is recoded; by default by its type. Whole numbers with the name of a code
         (``zip``, ``plan_type``) are recoded by the mode.
@@ -177,6 +181,7 @@ class Policy:
     method: str = "auto"
     objective: Objective = "loss"
     levels: ByColumn[Levels] = _NO_COLUMN
+    steering_weight: float | None = None
     recode: ByColumn[Recode] = _NO_COLUMN
     weights: ByColumn[float] = _NO_COLUMN
     subject: tuple[str, ...] = ()
@@ -214,6 +219,7 @@ class Policy:
         method: str = "auto",
         objective: Objective = "loss",
         levels: Mapping[str, int | Sequence[int]] | None = None,
+        steering_weight: Number | None = None,
         recode: Mapping[str, Recode] | None = None,
         weights: Mapping[str, Number] | None = None,
         subject: Columns = (),
@@ -237,6 +243,7 @@ class Policy:
             check_columns(option, getattr(self, option), "quasi_identifiers", self.quasi_identifiers)
         _check_labels(self)
         _check_full_domain(self)
+        _check_steering(self)
         _check_as_it_is(self)
         _check_anatomy(self)
         _check_p_percent(self)
@@ -347,6 +354,15 @@ def _check_full_domain(policy: Policy) -> None:
             )
 
 
+def _check_steering(policy: Policy) -> None:
+    """Raise if a steering weight is given to a method other than 'steered'."""
+    if policy.steering_weight is not None and policy.method != "steered":
+        raise PolicyError(
+            f"steering_weight = {policy.steering_weight:g} is of method = 'steered', not {policy.method!r}: "
+            "set that, or leave it out"
+        )
+
+
 def _check_as_it_is(policy: Policy) -> None:
     """Raise unless the options fit quasi-identifiers that are not recoded."""
     if policy.release == "table":
@@ -415,6 +431,10 @@ def options_to_toml(options: Mapping[str, Any]) -> str:
 
 def options_from_toml(text: str) -> dict[str, Any]:
     """Options of TOML text by name, floats as Decimal; a PolicyError with its place if it is not TOML."""
+    if not isinstance(text, str) or text.endswith(".toml"):
+        raise PolicyError(
+            f"the policy is TOML as text, not its file {str(text)!r}: give the text of the file"
+        )
     long = _LONG_KEY.search(text)
     if long is not None:
         line = text.count("\n", 0, long.start()) + 1

@@ -46,7 +46,8 @@ def test_defaults_are_those_of_the_contract() -> None:
     assert tuple(OPTIONS) == (
         *("quasi_identifiers", "k", "sensitive", "identifiers", "insensitive", "t", "l", "l_diversity", "c"),
         *("alpha", "delta", "beta", "enhanced_beta"),
-        *("distance", "hierarchies", "method", "objective", "levels", "recode", "weights", "subject"),
+        *("distance", "hierarchies", "method", "objective", "levels", "steering_weight", "recode"),
+        *("weights", "subject"),
         *(
             "p_percent",
             "min_values",

@@ -72,6 +72,8 @@ VALUES: list[tuple[str, Any]] = [
         {"sex": Decimal("0.5"), "age": {"HIV": Decimal("0.2"), "hiv": 1}},
     ),
     ("{sex: mode, age: true}", {"sex": "mode", "age": True}),
+    ("{*: 5, (age, sex): 10, 2: 50}", {"*": 5, ("age", "sex"): 10, 2: 50}),
+    ("{(\"last, first\"): 0.5, [zip, 'x',]: 3}", {("last, first",): Decimal("0.5"), ("zip", "x"): 3}),
 ]
 
 WRONG = [
@@ -103,11 +105,15 @@ WRONG = [
     ("x = {a: }", "expected a value", 3, 9),
     ("x = {a = 1}", "expected : after column 'a'", 3, 8),
     ("x = {a: 1, 'A': 2}", "column 'A' stands twice", 3, 12),
-    ("x = {1: 2}", "expected a column name", 3, 6),
     ("x = {a: {1: 2}}", "expected a value of the column, as text in quotes, found '1'", 3, 10),
     ("x = {a: {}}", "the map is empty", 3, 9),
     ("x = {a: {'v': 1, v: 2}}", "value 'v' stands twice", 3, 18),
     ("x = {a: {v: {w: 1}}}", "expected a value", 3, 13),
+    ("x = {1.5: 2}", "expected a column name", 3, 6),
+    ("x = {(): 2}", "the list of columns is empty", 3, 6),
+    ("x = {(a, b) 2}", "expected : after (a, b), as in {(a, b): value}", 3, 13),
+    ("x = {(a, b): 1, (B, a): 2}", "column (B, a) stands twice", 3, 17),
+    ("x = {(a): 1, 'A': 2}", "column 'A' stands twice", 3, 14),
 ]
 
 REFUSED = [

@@ -319,6 +319,7 @@ def test_a_view_of_a_user_with_our_mark_is_left_alone(con: duckanon.Connection) 
     assert views_of(con) == ["v_sensitive"]
 
 
+@pytest.mark.slow
 def test_an_insensitive_column_may_be_called_records(con: duckanon.Connection, tmp_path: Path) -> None:
     """Its texts are sorted as texts, whatever the collation of a session; the count of the other table is a number."""
     con.execute("CREATE TABLE named AS SELECT * RENAME (ward AS records) FROM patients")
@@ -333,6 +334,7 @@ def test_an_insensitive_column_may_be_called_records(con: duckanon.Connection, t
     assert command("verify", tmp_path / "o.duckdb").returncode == 0
 
 
+@pytest.mark.slow
 def test_a_table_with_a_quoted_name_has_its_second_beside_it(
     con: duckanon.Connection, tmp_path: Path
 ) -> None:
