@@ -10,14 +10,23 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, SupportsIndex, TypeVar
 
 from duckanon.errors import PolicyError
-from duckanon.policy.checks import Columns, Distance, Hierarchy, LDiversity, Number, checked
+from duckanon.policy.checks import (
+    SHARE_OPTIONS,
+    Alpha,
+    Columns,
+    Distance,
+    Hierarchy,
+    LDiversity,
+    Number,
+    checked,
+)
 from duckanon.policy.names import CLASS, ByColumn, fold, suggestion, unknown_option
 from duckanon.policy.subsets import WHOLE_KEY, BySubset, Subset, check_subsets, united
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-THRESHOLD_OPTIONS = ("k", "t", "l", "l_diversity", "c", "k_subsets")
+THRESHOLD_OPTIONS = ("k", "t", "l", "l_diversity", "c", *SHARE_OPTIONS, "k_subsets")
 """Options of AUDIT that replace thresholds of the policy of an anonymized view."""
 
 ROLES = ("quasi_identifiers", "sensitive", "identifiers", "insensitive")
@@ -26,6 +35,8 @@ ROLES = ("quasi_identifiers", "sensitive", "identifiers", "insensitive")
 HierarchyRows = Hierarchy | Mapping[Any, Any] | Iterable[Iterable[Any]]
 """Types that a user may give as a hierarchy: a `Hierarchy`, labels by leaf, or rows."""
 
+AlphaNumber = Number | Mapping[str, Number | Mapping[str, Number]]
+"""Types of alpha from a user: a number, numbers by column, or by column and value."""
 Subsets = Mapping[str | Subset, SupportsIndex]
 """Type of the k of subsets from a user: by columns, a tuple or text in parentheses, or by their number."""
 
@@ -71,6 +82,14 @@ class Asking(Protocol):
     @property
     def c(self) -> Decimal | None: ...  # noqa: D102
     @property
+    def alpha(self) -> Decimal | ByColumn[Alpha] | None: ...  # noqa: D102
+    @property
+    def delta(self) -> Decimal | ByColumn[Decimal] | None: ...  # noqa: D102
+    @property
+    def beta(self) -> Decimal | ByColumn[Decimal] | None: ...  # noqa: D102
+    @property
+    def enhanced_beta(self) -> Decimal | ByColumn[Decimal] | None: ...  # noqa: D102
+    @property
     def distance(self) -> ByColumn[Distance]: ...  # noqa: D102
     @property
     def hierarchies(self) -> ByColumn[Hierarchy]: ...  # noqa: D102
@@ -86,8 +105,10 @@ class AuditPolicy:
         Columns that make the equivalence classes, at least one.
     sensitive : str or iterable of str
         Columns that l-diversity and t-closeness protect.
-    k, t, l, l_diversity, c, distance, hierarchies, k_subsets
-        As in `Policy`, all optional. A measure without a threshold is reported and not judged.
+    k, t, l, l_diversity, c, alpha, delta, beta, enhanced_beta, distance, hierarchies,
+    k_subsets
+        As in `Policy`, all optional. k, t and l without a threshold are reported and not judged; alpha,
+        delta and beta are measured where they are asked for.
     suppressed : str, optional
         Text by which another tool marks a suppressed record. Records with this text in every
         quasi-identifier are counted and left out. ``'NULL'`` also means records whose quasi-identifiers are
@@ -106,6 +127,10 @@ class AuditPolicy:
     l: Decimal | ByColumn[Decimal] | None  # noqa: E741 - l-diversity has this name everywhere
     l_diversity: LDiversity
     c: Decimal | None
+    alpha: Decimal | ByColumn[Alpha] | None
+    delta: Decimal | ByColumn[Decimal] | None
+    beta: Decimal | ByColumn[Decimal] | None
+    enhanced_beta: Decimal | ByColumn[Decimal] | None
     distance: ByColumn[Distance]
     hierarchies: ByColumn[Hierarchy]
     suppressed: str | None
@@ -122,6 +147,10 @@ class AuditPolicy:
         l: Number | Mapping[str, Number] | None = None,  # noqa: E741 - as above
         l_diversity: LDiversity = "distinct",
         c: Number | None = None,
+        alpha: AlphaNumber | None = None,
+        delta: Number | Mapping[str, Number] | None = None,
+        beta: Number | Mapping[str, Number] | None = None,
+        enhanced_beta: Number | Mapping[str, Number] | None = None,
         distance: Mapping[str, Distance] | None = None,
         hierarchies: Mapping[str, HierarchyRows] | None = None,
         suppressed: str | None = None,
@@ -213,7 +242,7 @@ def check_sensitive(policy: Asking) -> None:
     """Raise unless the checked thresholds, distances and hierarchies fit the sensitive columns."""
     both = (*policy.quasi_identifiers, *policy.sensitive)
     check_columns("hierarchies", policy.hierarchies, "quasi_identifiers or sensitive", both)
-    for option in ("t", "l", "distance"):
+    for option in ("t", "l", *SHARE_OPTIONS, "distance"):
         value = getattr(policy, option)
         if isinstance(value, Mapping):
             check_columns(option, value, "sensitive", policy.sensitive)

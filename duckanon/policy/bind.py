@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from duckanon.errors import PolicyError
 from duckanon.policy.audit_policy import ROLES
+from duckanon.policy.checks import SHARE_OPTIONS
 from duckanon.policy.kinds import NUMBERS, RULES, default_rule, kind_of, rule_of
 from duckanon.policy.names import CLASS, RECORDS, ByColumn, columns_listed, fold, shortened, suggestion, twice
 
@@ -77,6 +78,18 @@ class Attribute:
     hierarchy: Hierarchy | None = None  # of a quasi-identifier, or for hierarchical distance
     t: Decimal | None = None  # threshold of a sensitive column
     l: Decimal | None = None  # noqa: E741 - l-diversity has this name everywhere
+    alpha: Decimal | None = None  # largest share of every value
+    alpha_of: tuple[tuple[str, Decimal], ...] = ()  # largest shares of named values, as text
+    delta: Decimal | None = None
+    beta: Decimal | None = None
+    enhanced_beta: Decimal | None = None
+
+    @property
+    def limited(self) -> bool:
+        """Whether its values in a class must keep a threshold."""
+        return bool(self.alpha_of) or any(
+            getattr(self, option) is not None for option in ("t", "l", *SHARE_OPTIONS)
+        )
 
     @property
     def has_total(self) -> bool:
@@ -298,6 +311,7 @@ def by_label(policy: Policy, name: str) -> bool:
 def _sensitive(policy: AuditPolicy, name: str, type_text: str) -> Attribute:
     kind = kind_of(type_text)
     default: Distance = "ordered" if kind in NUMBERS or type_text == "BIGNUM" else "equal"
+    alpha = policy.alpha.get(name) if isinstance(policy.alpha, Mapping) else policy.alpha
     return Attribute(
         name,
         Role.SENSITIVE,
@@ -307,6 +321,11 @@ def _sensitive(policy: AuditPolicy, name: str, type_text: str) -> Attribute:
         hierarchy=policy.hierarchies.get(name),
         t=_of(policy.t, name),
         l=_of(policy.l, name),
+        alpha=None if isinstance(alpha, Mapping) else alpha,
+        alpha_of=tuple(alpha.items()) if isinstance(alpha, Mapping) else (),
+        delta=_of(policy.delta, name),
+        beta=_of(policy.beta, name),
+        enhanced_beta=_of(policy.enhanced_beta, name),
     )
 
 

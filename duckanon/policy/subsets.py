@@ -210,6 +210,19 @@ def check_subsets(given: int | Mapping[Subset, int] | None, quasi: Sequence[str]
         )
 
 
+def check_whole(k: int | None, given: int | Mapping[Subset, int] | None, release: str) -> None:
+    """Raise unless a release has a k of the whole, and subsets only where classes release one value."""
+    if k is None:
+        raise PolicyError(
+            "k has no * for all quasi-identifiers together: add it, as in k = {*: 5, (age, sex): 10}"
+        )
+    if given is not None and release != "table":
+        raise PolicyError(
+            f"k_subsets counts equal released values and release = {release!r} releases values as they are: "
+            "leave it out"
+        )
+
+
 def subset_thresholds(
     given: int | Mapping[Subset, int] | None, quasi: Sequence[str], k: int | None
 ) -> tuple[SubsetThreshold, ...]:

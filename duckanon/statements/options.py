@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from duckanon.statements.tokens import Reader, Token
 
 Scalar = str | int | Decimal | bool
-Entry = Scalar | tuple[Scalar, ...]
+Entry = Scalar | tuple[Scalar, ...] | Mapping[str, Scalar]
 Key = str | int | tuple[str, ...]
 """Key of a map: a column, * as text, several columns, or a number of columns."""
 
@@ -168,6 +168,28 @@ def _map(reader: Reader, opening: Token) -> Mapping[Key, Entry]:
     return values
 
 
+def _by_value(reader: Reader, opening: Token) -> Mapping[str, Scalar]:
+    """Read what belongs to the values of a column, whose case counts."""
+    values: dict[str, Scalar] = {}
+    for token, name, value in _sequence(reader, "}", _pair):
+        if name in values:
+            raise reader.error(f"value {name!r} stands twice", token)
+        values[name] = value
+    if not values:
+        raise reader.error("the map is empty: write {'value': 0.2} or leave the column out", opening)
+    return values
+
+
+def _pair(reader: Reader) -> tuple[Token, str, Scalar]:
+    token = reader.next
+    if token.kind not in {"word", "name", "string"}:
+        raise reader.expected("a value of the column, as text in quotes")
+    name = _text(reader)
+    if not reader.accept_symbol(":"):
+        raise reader.expected(f": after {name!r}, as in {{{name!r}: 0.2}}")
+    return token, name, _scalar(reader)
+
+
 def _entry(reader: Reader) -> tuple[Token, Key, Entry]:
     token = reader.next
     key = _key(reader)
@@ -179,6 +201,9 @@ def _entry(reader: Reader) -> tuple[Token, Key, Entry]:
     if opening.kind == "symbol" and opening.text in {"(", "["}:
         reader.take()
         return token, key, tuple(_sequence(reader, _CLOSING[opening.text], _scalar))
+    if opening.kind == "symbol" and opening.text == "{":
+        reader.take()
+        return token, key, _by_value(reader, opening)
     return token, key, _scalar(reader)
 
 
