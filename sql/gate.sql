@@ -272,6 +272,19 @@ SET VARIABLE duckanon_gate_ready = (
         THEN error('gate: gate_k must be a whole number from 1 on')
         WHEN given.of_subsets IS NOT NULL
         THEN error('gate: gate_subsets must be whole numbers from 1 on: ' || given.of_subsets)
+        WHEN getvariable('gate_quasi_identifiers') IS NOT NULL AND (
+            SELECT count(*)
+            FROM (
+                SELECT unnest(regexp_extract_all(one.name, '"(?:[^"]|"")*"|[^,"]+')) AS text
+                FROM duckanon_gate_given AS one
+                WHERE one.setting = 'subsets'
+            ) AS part
+            LEFT JOIN duckanon_gate_given AS known
+                ON known.setting = 'quasi_identifiers'
+                AND lower(known.name) = lower(replace(trim(trim(part.text), '"'), '""', '"'))
+            WHERE trim(part.text) <> '' AND known.name IS NULL
+        ) > 0
+        THEN error('gate: gate_subsets names a column that is not in gate_quasi_identifiers')
         WHEN given.strangers IS NOT NULL
         THEN error('gate: gate_distance and gate_trees name no sensitive column by ' || given.strangers)
         WHEN given.idle IS NOT NULL

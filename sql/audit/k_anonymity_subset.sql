@@ -5,7 +5,7 @@
 -- returns: one row a subset: subset, k BIGINT (records of the rarest combination), classes BIGINT
 --          (combinations), records BIGINT
 -- violation: k < the k that was asked for the subset
--- source: Samarati and Sweeney 1998, of subsets as in mu-Argus (Hundepool et al. 2014) and in
+-- source: Samarati and Sweeney 1998, of subsets as in mu-Argus (Hundepool et al. 2012) and in
 --         localSuppression of sdcMicro (Templ et al. 2015)
 SELECT
     subset,
