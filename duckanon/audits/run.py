@@ -257,6 +257,7 @@ class AuditColumn:
     l_kind: str = "distinct"  # or entropy, recursive
     c: Decimal | None = None
     tree: str | None = None  # relation (value, level, node) as SQL text, for hierarchical distance
+    order: tuple[str, ...] | None = None  # values of text from the least to the greatest; None: by bytes
 
 
 def audit_columns(
@@ -272,6 +273,7 @@ def audit_columns(
             policy.l_diversity,
             policy.c,
             trees.get(attribute.name),
+            attribute.order,
         )
         for attribute in attributes
         if attribute.role is Role.SENSITIVE
