@@ -112,12 +112,17 @@ def assert_swap_valid(
 
 
 def assert_anatomy_valid(
-    source: Sequence[Row], first: Sequence[Row], second: Sequence[Row], policy: Mapping[str, Any]
+    source: Sequence[Row],
+    first: Sequence[Row],
+    second: Sequence[Row],
+    policy: Mapping[str, Any],
+    *,
+    trees: Mapping[str, Tree] | None = None,
 ) -> None:
-    """Fail unless two tables are the records of the source, divided, and keep k and the l of Xiao and Tao 2006.
+    """Fail unless two tables are the records of the source, divided, and keep k, the l of Xiao and Tao 2006, and t.
 
     The first has class_id and all columns but the sensitive ones; the second counts, for each class, how many
-    records have which sensitive values.
+    records have which sensitive values. t is that of the second table alone: a class from all classes.
     """
     roles = Roles.of(policy, list(source[0]))
     expected = [name for name in source[0] if name not in roles.identifiers]
@@ -135,7 +140,10 @@ def assert_anatomy_valid(
     assert sizes == Counter(row["class_id"] for row in values)
     assert sorted(sizes) == list(range(len(sizes)))
     assert min(sizes.values()) >= policy["k"]
-    for name in held:
+    thresholds = {name: value for name, value in policy.items() if name in ("k", "t", "distance")}
+    alone = replace(roles, quasi_identifiers=("class_id",))
+    _check_thresholds(values, alone, thresholds, trees or {})
+    for name in held if policy.get("l") is not None else ():
         for (number, _), records in Counter((row["class_id"], key(row[name])) for row in values).items():
             assert records * policy["l"] <= sizes[number], f"{records} of {sizes[number]} have one {name}"
 

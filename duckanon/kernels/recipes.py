@@ -213,5 +213,13 @@ def smallest_size(n: int, k: int, thresholds: Sequence[Threshold], *, largest: i
 
 
 def _diverse(k: int, thresholds: Sequence[Threshold]) -> int:
-    """Return the records that a class needs for k and for l values."""
-    return max([k, *(math.ceil(x.l) for x in thresholds if x.l is not None)])
+    """Return the records that a class needs for k, for l values, and beside t for a share of a value."""
+    shares = [x.c for x in thresholds if x.t is not None and x.l == 1 and x.c is not None]
+    return max(
+        [
+            k,
+            *(math.ceil(x.l) for x in thresholds if x.l is not None),
+            # A class of s records has less than c s records of one value.
+            *(math.floor(1 / Fraction(c)) + 1 for c in shares),
+        ]
+    )

@@ -10,13 +10,22 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, SupportsIndex, TypeVar
 
 from duckanon.errors import PolicyError
-from duckanon.policy.checks import Columns, Distance, Hierarchy, LDiversity, Number, checked
+from duckanon.policy.checks import (
+    SHARE_OPTIONS,
+    Alpha,
+    Columns,
+    Distance,
+    Hierarchy,
+    LDiversity,
+    Number,
+    checked,
+)
 from duckanon.policy.names import CLASS, ByColumn, fold, suggestion, unknown_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-THRESHOLD_OPTIONS = ("k", "t", "l", "l_diversity", "c")
+THRESHOLD_OPTIONS = ("k", "t", "l", "l_diversity", "c", *SHARE_OPTIONS)
 """Options of AUDIT that replace thresholds of the policy of an anonymized view."""
 
 ROLES = ("quasi_identifiers", "sensitive", "identifiers", "insensitive")
@@ -24,6 +33,9 @@ ROLES = ("quasi_identifiers", "sensitive", "identifiers", "insensitive")
 
 HierarchyRows = Hierarchy | Mapping[Any, Any] | Iterable[Iterable[Any]]
 """Types that a user may give as a hierarchy: a `Hierarchy`, labels by leaf, or rows."""
+
+AlphaNumber = Number | Mapping[str, Number | Mapping[str, Number]]
+"""Types of alpha from a user: a number, numbers by column, or by column and value."""
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -63,6 +75,14 @@ class Asking(Protocol):
     @property
     def c(self) -> Decimal | None: ...  # noqa: D102
     @property
+    def alpha(self) -> Decimal | ByColumn[Alpha] | None: ...  # noqa: D102
+    @property
+    def delta(self) -> Decimal | ByColumn[Decimal] | None: ...  # noqa: D102
+    @property
+    def beta(self) -> Decimal | ByColumn[Decimal] | None: ...  # noqa: D102
+    @property
+    def enhanced_beta(self) -> Decimal | ByColumn[Decimal] | None: ...  # noqa: D102
+    @property
     def distance(self) -> ByColumn[Distance]: ...  # noqa: D102
     @property
     def order(self) -> ByColumn[tuple[str, ...]]: ...  # noqa: D102
@@ -80,8 +100,10 @@ class AuditPolicy:
         Columns that make the equivalence classes, at least one.
     sensitive : str or iterable of str
         Columns that l-diversity and t-closeness protect.
-    k, t, l, l_diversity, c, distance, order, hierarchies
-        As in `Policy`, all optional. A measure without a threshold is reported and not judged.
+    k, t, l, l_diversity, c, alpha, delta, beta, enhanced_beta, distance, order,
+    hierarchies
+        As in `Policy`, all optional. k, t and l without a threshold are reported and not judged; alpha,
+        delta and beta are measured where they are asked for.
     suppressed : str, optional
         Text by which another tool marks a suppressed record. Records with this text in every
         quasi-identifier are counted and left out. ``'NULL'`` also means records whose quasi-identifiers are
@@ -100,6 +122,10 @@ class AuditPolicy:
     l: Decimal | ByColumn[Decimal] | None  # noqa: E741 - l-diversity has this name everywhere
     l_diversity: LDiversity
     c: Decimal | None
+    alpha: Decimal | ByColumn[Alpha] | None
+    delta: Decimal | ByColumn[Decimal] | None
+    beta: Decimal | ByColumn[Decimal] | None
+    enhanced_beta: Decimal | ByColumn[Decimal] | None
     distance: ByColumn[Distance]
     order: ByColumn[tuple[str, ...]]
     hierarchies: ByColumn[Hierarchy]
@@ -116,6 +142,10 @@ class AuditPolicy:
         l: Number | Mapping[str, Number] | None = None,  # noqa: E741 - as above
         l_diversity: LDiversity = "distinct",
         c: Number | None = None,
+        alpha: AlphaNumber | None = None,
+        delta: Number | Mapping[str, Number] | None = None,
+        beta: Number | Mapping[str, Number] | None = None,
+        enhanced_beta: Number | Mapping[str, Number] | None = None,
         distance: Mapping[str, Distance] | None = None,
         order: Mapping[str, Sequence[str]] | None = None,
         hierarchies: Mapping[str, HierarchyRows] | None = None,
@@ -194,7 +224,7 @@ def check_sensitive(policy: Asking) -> None:
     both = (*policy.quasi_identifiers, *policy.sensitive)
     for option in ("hierarchies", "order"):
         check_columns(option, getattr(policy, option), "quasi_identifiers or sensitive", both)
-    for option in ("t", "l", "distance"):
+    for option in ("t", "l", *SHARE_OPTIONS, "distance"):
         value = getattr(policy, option)
         if isinstance(value, Mapping):
             check_columns(option, value, "sensitive", policy.sensitive)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from duckanon.errors import PolicyError
 from duckanon.policy.audit_policy import ROLES
+from duckanon.policy.checks import SHARE_OPTIONS
 from duckanon.policy.kinds import NUMBERS, RULES, default_rule, enum_values, kind_of, rule_of
 from duckanon.policy.names import CLASS, RECORDS, ByColumn, columns_listed, fold, shortened, suggestion, twice
 
@@ -78,6 +79,11 @@ class Attribute:
     hierarchy: Hierarchy | None = None  # of a quasi-identifier, or for hierarchical distance
     t: Decimal | None = None  # threshold of a sensitive column
     l: Decimal | None = None  # noqa: E741 - l-diversity has this name everywhere
+    alpha: Decimal | None = None  # largest share of every value
+    alpha_of: tuple[tuple[str, Decimal], ...] = ()  # largest shares of named values, as text
+    delta: Decimal | None = None
+    beta: Decimal | None = None
+    enhanced_beta: Decimal | None = None
 
     @property
     def has_total(self) -> bool:
@@ -89,6 +95,7 @@ def bind(policy: Policy, columns: Sequence[tuple[str, str]]) -> tuple[Attribute,
     """Attributes of all columns of a source, given as names with types in source order."""
     # A PolicyError if a column has no role, does not exist or stands twice, or its type does not suit its
     # role.
+    _check_shares(policy)
     types = _types(columns)
     roles = {
         fold(column): _ROLE_OF_OPTION[option]
@@ -114,6 +121,13 @@ def bind(policy: Policy, columns: Sequence[tuple[str, str]]) -> tuple[Attribute,
             "by 'mean': leave it out"
         )
     return bound
+
+
+def _check_shares(policy: Policy) -> None:
+    """Raise if a release should keep a threshold that audits alone know."""
+    for option in SHARE_OPTIONS:
+        if getattr(policy, option) is not None:
+            raise PolicyError(f"{option} is for audits: no release is made by it yet; leave it out")
 
 
 def _check_added(policy: Policy, types: ByColumn[str], roles: Mapping[str, Role]) -> None:
@@ -300,6 +314,7 @@ def _sensitive(policy: AuditPolicy, name: str, type_text: str) -> Attribute:
     order = _declared(policy.order, name, type_text)
     default: Distance = "ordered" if order or kind in NUMBERS or type_text == "BIGNUM" else "equal"
     distance = policy.distance.get(name, default)
+    alpha = policy.alpha.get(name) if isinstance(policy.alpha, Mapping) else policy.alpha
     return Attribute(
         name,
         Role.SENSITIVE,
@@ -310,6 +325,11 @@ def _sensitive(policy: AuditPolicy, name: str, type_text: str) -> Attribute:
         hierarchy=policy.hierarchies.get(name),
         t=_of(policy.t, name),
         l=_of(policy.l, name),
+        alpha=None if isinstance(alpha, Mapping) else alpha,
+        alpha_of=tuple(alpha.items()) if isinstance(alpha, Mapping) else (),
+        delta=_of(policy.delta, name),
+        beta=_of(policy.beta, name),
+        enhanced_beta=_of(policy.enhanced_beta, name),
     )
 
 

@@ -36,6 +36,7 @@ def test_defaults_are_those_of_the_contract() -> None:
     assert small.quasi_identifiers == ("age",)
     assert (small.sensitive, small.identifiers, small.insensitive) == ((), (), ())
     assert (small.t, small.l, small.c, small.subject) == (None, None, None, ())
+    assert (small.alpha, small.delta, small.beta, small.enhanced_beta) == (None, None, None, None)
     assert (small.l_diversity, small.method, small.nulls) == ("distinct", "auto", "category")
     assert (small.suppression_limit, small.refine, small.seed) == (0.0, True, 0)
     assert (small.effort, small.time_limit, small.objective) == ("balanced", None, "loss")
@@ -45,17 +46,9 @@ def test_defaults_are_those_of_the_contract() -> None:
     assert len(small.order) == 0
     assert tuple(OPTIONS) == (
         *("quasi_identifiers", "k", "sensitive", "identifiers", "insensitive", "t", "l", "l_diversity", "c"),
-        *(
-            "distance",
-            "order",
-            "hierarchies",
-            "method",
-            "objective",
-            "levels",
-            "recode",
-            "weights",
-            "subject",
-        ),
+        *("alpha", "delta", "beta", "enhanced_beta"),
+        *("distance", "order", "hierarchies", "method", "objective", "levels", "steering_weight", "recode"),
+        *("weights", "subject"),
         *(
             "p_percent",
             "min_values",
@@ -143,7 +136,32 @@ def test_policy_is_a_value() -> None:
         replace(one, sensitive=())
 
 
+def test_alpha_of_named_values_keeps_their_case() -> None:
+    """A column is found in any case, a value is not; TOML nests one level deeper."""
+    made = policy(
+        alpha={"CHARGE": 0.5, "diagnosis": {"HIV": 0.2, "hiv": "0.30", 'say "x.y"': 1}}, delta=1.5, beta=2
+    )
+    assert isinstance(made.alpha, ByColumn)
+    assert made.alpha["Diagnosis"] == {"HIV": Decimal("0.2"), "hiv": Decimal("0.30"), 'say "x.y"': 1}
+    assert (
+        'alpha = {CHARGE = 0.5, diagnosis = {HIV = 0.2, hiv = 0.30, "say \\"x.y\\"" = 1}}' in made.to_toml()
+    )
+    assert Policy.from_toml(made.to_toml()) == made
+    audit = made.audited()
+    assert (audit.alpha, audit.delta, audit.beta) == (made.alpha, Decimal("1.5"), 2)
+
+
 WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"alpha": 0}, "alpha = 0: use a number above 0 and at most 1"),
+    ({"alpha": {"charge": 1.5}}, "alpha of 'charge' = 1.5: use a number above 0 and at most 1"),
+    ({"alpha": {"charge": {"5": 2}}}, "alpha of 'charge' and '5' = 2: use a number above 0 and at most 1"),
+    ({"alpha": {"charge": {5: 0.2}}}, "alpha of 'charge' takes values as text, not 5: write {'5': 0.2}"),
+    ({"alpha": {"charge": {}}}, "alpha of 'charge' = {} names no value: give a number"),
+    ({"delta": 0}, "delta = 0: use a number above 0 and at most 30"),
+    ({"delta": {"age": 1}}, "delta names 'age', which is not in sensitive"),
+    ({"beta": -1}, "beta = -1: use a number above 0"),
+    ({"beta": 1, "sensitive": ()}, "beta = 1 needs sensitive columns"),
+    ({"enhanced_beta": "much"}, "enhanced_beta = 'much': use a number"),
     ({"k": 1}, "k = 1: use an integer of at least 2"),
     ({"k": 5.0}, "k = 5.0: use an integer"),
     ({"k": 1_000_000}, "k = 1000000: use an integer below a million"),

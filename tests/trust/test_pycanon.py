@@ -92,6 +92,7 @@ def test_t(peer: Peer, con: duckdb.DuckDBPyConnection, table: Table) -> None:
     assert ours(con, "SELECT max(value) FROM audit({args}) WHERE measure = 't_closeness'") == pytest.approx(t)
 
 
+@pytest.mark.slow
 @many
 @given(table=tables)
 def test_verdicts_turn_where_pycanon_says(peer: Peer, con: duckdb.DuckDBPyConnection, table: Table) -> None:
@@ -105,6 +106,7 @@ def test_verdicts_turn_where_pycanon_says(peer: Peer, con: duckdb.DuckDBPyConnec
     assert t < 1e-6 or not ours(con, verdict.format(k, l, t - 1e-9))
 
 
+@pytest.mark.slow
 @many
 @given(table=tables)
 def test_other_sensitive_columns_may_be_known(
