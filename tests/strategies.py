@@ -288,7 +288,7 @@ def _thresholds(
         one = st.sampled_from([0.01, 0.1, 0.15, 0.3, 0.5, 1.0])
         asks["t"] = draw(one | st.fixed_dictionaries(dict.fromkeys(sensitive, one)))
         for name in sensitive if draw(st.booleans()) else ():
-            # An ENUM is released as text, so the order of its type is refused.
+            # The oracle sees the text of an ENUM, which is in alphabetical order.
             allowed = ["equal"] if types[name].startswith("ENUM") else ["ordered", "equal"]
             allowed += ["hierarchical"] if types[name] == "VARCHAR" else []
             asks.setdefault("distance", {})[name] = draw(st.sampled_from(allowed))
