@@ -108,6 +108,9 @@ def audited(
     columns = audit_columns(attributes, asked, {})
     if any(one.distance == "hierarchical" for one in columns):
         raise PolicyError("distance = 'hierarchical' is not yet for Spark: audit with DuckDB")
+    for one in columns:
+        for bound in one.bounds:
+            raise PolicyError(f"{bound.option} is not yet for Spark: leave it out, or audit with DuckDB")
     quasi = [one.name for one in attributes if one.role is Role.QUASI_IDENTIFIER]
     keys = [column(one).alias(f"q{number}") for number, one in enumerate(quasi, 1)]
     values = [column(one.name).alias(f"s{number}") for number, one in enumerate(columns, 1)]
