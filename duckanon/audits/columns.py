@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from duckanon.policy.bind import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from decimal import Decimal
 
     from duckanon.policy.bind import Attribute
@@ -64,6 +64,12 @@ def label(column: str, named: str | None) -> str:
     ('diagnosis', 'diagnosis = HIV')
     """
     return column if named is None else f"{column} = {named}"
+
+
+def labels_of(columns: Sequence[AuditColumn], others: Sequence[AuditColumn]) -> Iterator[tuple[str, str]]:
+    """Pairs of labels of the same columns under two names."""
+    for column, other in zip(columns, others, strict=True):
+        yield from zip(column.labels, other.labels, strict=True)
 
 
 def rank(measure: str) -> int:
