@@ -140,6 +140,8 @@ def test_every_door_of_an_audit_knows_the_order(source: str, tmp_path: Path) -> 
         text = con.execute("SELECT policy FROM duckanon.audits").fetchone()
         assert text is not None
         assert 'order = {pain = ["none", "mild", "bad", "fatal"]}' in text[0]
+        page = duckanon.report(con, "v", original=source)
+        assert "list_position([&#39;none&#39;, &#39;mild&#39;, &#39;bad&#39;, &#39;fatal&#39;]" in page.html
         con.sql(f"EXPORT ANONYMIZED VIEW v TO '{tmp_path / 'v.duckdb'}'")
         con.sql(
             f"EXPORT ANONYMIZED VIEW v TO '{tmp_path / 'v.csv'}' WITH (evidence = '{tmp_path / 'v.json'}')"
@@ -265,6 +267,25 @@ def test_a_frame_with_an_ordered_categorical_has_its_order() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.slow
+def test_a_report_shows_ranges_of_text() -> None:
+    """A range of texts is no number, and no text; the page says of which columns it measures no change."""
+    with duckanon.connect() as con:
+        con.execute(PEOPLE)
+        con.sql(CREATE[:-1] + ", recode = {pay: 'range'})")
+        page = duckanon.report(con, "v", original="people")
+        assert page.report.passed
+        assert "STRUCT(low VARCHAR, high VARCHAR)" in page.html
+
+
+def test_the_table_function_takes_an_order_in_quotes() -> None:
+    with duckanon.connect() as con:
+        con.execute(PEOPLE)
+        order = "{'pain': ['none', 'mild', 'bad', 'fatal']}"
+        call = f"anonymize('people', quasi_identifiers := ['age', 'pay'], sensitive := ['pain'], k := 5, t := 0.15, identifiers := ['id'], \"order\" := {order})"
+        assert worst(rows(con, f"FROM {call}"), ("age", "pay"), SCALE) <= Fraction("0.15")
+
+
 def test_what_cannot_take_an_order_says_so() -> None:
     with pytest.raises(PolicyError, match="order is not yet for streams"):
         next(iter(duckanon.anonymize_stream([], ["age"], order={"age": ("a", "b")})))
@@ -273,7 +294,9 @@ def test_what_cannot_take_an_order_says_so() -> None:
 def test_alpha_of_a_named_value_is_that_of_the_value_and_not_of_its_place() -> None:
     """By hand: 'b' has one of two records in every class, whatever its place; '2' is a value and a place."""
     con = duckanon.connect()
-    con.execute("CREATE TABLE graded AS SELECT i // 2 AS age, ['2', 'b'][1 + i % 2] AS s FROM range(8) AS r(i)")
+    con.execute(
+        "CREATE TABLE graded AS SELECT i // 2 AS age, ['2', 'b'][1 + i % 2] AS s FROM range(8) AS r(i)"
+    )
     for named, share in (("b", 0.5), ("2", 0.5), ("c", 0.0)):
         rows = con.execute(
             "AUDIT TABLE graded WITH (quasi_identifiers = (age), sensitive = (s), k = 2, "
