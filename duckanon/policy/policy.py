@@ -96,6 +96,9 @@ class Policy:
         q in the table; enhanced, at most 1 + min(beta, -ln q) times. Above 0.
     distance : mapping from column to {'ordered', 'equal', 'hierarchical'}, optional
         Ground distance of sensitive columns; by default by their type.
+    order : mapping from column to iterable of str, optional
+        All values of a text column, from the least to the greatest. A sensitive column then has ordered
+        distance; a quasi-identifier is near to neighbours in the order, and is recoded by the median.
     hierarchies : mapping from column to str or to rows, optional
         Hierarchy of a quasi-identifier, or of a sensitive column with hierarchical distance. A str names a
         table or file with one row a leaf and columns from leaf to root. Rows are a table of pandas, polars or
@@ -131,9 +134,9 @@ class Policy:
         By default as many as the values of the column have.
     release : {'table', 'anatomy', 'swap'}
         'table': quasi-identifiers are recoded, one value a class. 'anatomy': one table has the exact
-        quasi-identifiers, a second table counts the sensitive values of each class; no value has more than
-        1 / l of the records of a class. 'swap': the values of each quasi-identifier are permuted within every
-        class. Under 'anatomy' and 'swap' a column has the number of the class.
+        quasi-identifiers, a second table counts the sensitive values of each class. It takes l (no value has
+        more than 1 / l of the records of a class), t, or both. 'swap': the values of each quasi-identifier
+        are permuted within every class. Under 'anatomy' and 'swap' a column has the number of the class.
     on_intersection : {'warn', 'error'}
         `warn` or `error` when this release, compared with earlier ones, narrows a subject to fewer than k.
     suppression_limit : number
@@ -177,6 +180,7 @@ class Policy:
     beta: Decimal | ByColumn[Decimal] | None = None
     enhanced_beta: Decimal | ByColumn[Decimal] | None = None
     distance: ByColumn[Distance] = _NO_COLUMN
+    order: ByColumn[tuple[str, ...]] = _NO_COLUMN
     hierarchies: ByColumn[Hierarchy] = _NO_COLUMN
     method: str = "auto"
     objective: Objective = "loss"
@@ -215,6 +219,7 @@ class Policy:
         beta: Number | Mapping[str, Number] | None = None,
         enhanced_beta: Number | Mapping[str, Number] | None = None,
         distance: Mapping[str, Distance] | None = None,
+        order: Mapping[str, Sequence[str]] | None = None,
         hierarchies: Mapping[str, HierarchyRows] | None = None,
         method: str = "auto",
         objective: Objective = "loss",
@@ -239,6 +244,9 @@ class Policy:
         check_roles(self, ROLES)
         check_sensitive(self)
         _check_subject(self)
+        for column, values in self.order.items():
+            if len(values) < 2:
+                raise PolicyError(f"order of {column!r} has fewer than two values: name all, or leave it out")
         for option in ("recode", "weights", "levels"):
             check_columns(option, getattr(self, option), "quasi_identifiers", self.quasi_identifiers)
         _check_labels(self)
@@ -380,24 +388,27 @@ def _check_as_it_is(policy: Policy) -> None:
 
 
 def _check_anatomy(policy: Policy) -> None:
-    """Raise unless the policy asks for one whole l and for nothing that two tables cannot keep."""
+    """Raise unless the policy asks for one whole l, for t or both, and for nothing else."""
     if policy.release != "anatomy":
         return
-    for option in ("t", *SHARE_OPTIONS):
+    for option in SHARE_OPTIONS:
         if getattr(policy, option) is not None:
             raise PolicyError(
-                f"{option} does not go with release = 'anatomy', whose quasi-identifiers are exact: use l"
+                f"{option} does not go with release = 'anatomy', whose quasi-identifiers are exact: use "
+                "l = 4 or t = 0.2"
             )
-    if policy.l is None:
+    if policy.l is None and policy.t is None:
         raise PolicyError(
-            "release = 'anatomy' hides a person among l sensitive values and no l is asked for: add l = 4"
+            "release = 'anatomy' hides a person among the sensitive values of a class and no threshold is "
+            "asked for: add l = 4, t = 0.2, or both"
         )
     if policy.l_diversity != "distinct":
         raise PolicyError(
             f"l_diversity = {policy.l_diversity!r} does not go with release = 'anatomy', whose l is its own: "
             "no value in more than 1 / l of a class; leave it out"
         )
-    whole_l(policy.l)
+    if policy.l is not None:
+        whole_l(policy.l)
 
 
 def _check_p_percent(policy: Policy) -> None:

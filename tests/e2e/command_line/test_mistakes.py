@@ -86,13 +86,13 @@ RELEASES = {
         "--steering-weight 0: use a number above 0, where a quasi-identifier has 1"
     ),
     "--qi age,zip -k 3 --release anatomy": (
-        "--release anatomy hides a person among l sensitive values and no -l is asked for: add -l 4"
+        "--release anatomy hides a person among the sensitive values of a class and no threshold is asked for: add -l 4, -t 0.2, or both"
     ),
     "--qi age,zip -k 3 --release anatmy": (
         "--release anatmy is unknown, did you mean 'anatomy'? Use table | anatomy | swap"
     ),
-    "--qi age,zip -k 3 --release anatomy --sensitive diagnosis -l 2 -t 0.2": (
-        "-t does not go with --release anatomy, whose quasi-identifiers are exact: use -l"
+    "--qi age,zip -k 3 --release anatomy --sensitive diagnosis -l 2 --beta 1": (
+        "--beta does not go with --release anatomy, whose quasi-identifiers are exact: use -l 4 or -t 0.2"
     ),
     "--qi age,zip -k 3 --suppression-limit 5": (
         "--suppression-limit 5: use a fraction of the records, not percent; 5 % is 0.05"
