@@ -19,12 +19,12 @@ from duckanon.policy.names import twice
 from duckanon.policy.policy import AuditPolicy, hierarchy_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import SupportsIndex
 
     from duckanon.api.connection import Connection
     from duckanon.audits.report import Report
-    from duckanon.policy.audit_policy import Subsets
+    from duckanon.policy.audit_policy import AlphaNumber, Subsets
     from duckanon.policy.checks import Columns, Distance, LDiversity, Number
 
 
@@ -38,7 +38,12 @@ def assert_private(
     t: Number | Mapping[str, Number] | None = None,
     l_diversity: LDiversity = "distinct",
     c: Number | None = None,
+    alpha: AlphaNumber | None = None,
+    delta: Number | Mapping[str, Number] | None = None,
+    beta: Number | Mapping[str, Number] | None = None,
+    enhanced_beta: Number | Mapping[str, Number] | None = None,
     distance: Mapping[str, Distance] | None = None,
+    order: Mapping[str, Sequence[str]] | None = None,
     hierarchies: Mapping[str, str] | None = None,
     suppressed: str | None = None,
     k_subsets: int | Subsets | None = None,
@@ -56,10 +61,10 @@ def assert_private(
         column. Different texts of a quasi-identifier in a CSV stay different, also 1 and 1.0.
     quasi_identifiers, sensitive : str or iterable of str
         Columns that make the equivalence classes, and columns that l and t protect.
-    k, l, t : numbers, optional
-        Thresholds, at least one of them; l and t are one number, or numbers by column, and k also a number by
-        subset of the quasi-identifiers.
-    l_diversity, c, distance, hierarchies, suppressed, k_subsets
+    k, l, t, alpha, delta, beta, enhanced_beta : numbers, optional
+        Thresholds, at least one of them; all but k are one number, or numbers by column, and k also a number
+        by subset of the quasi-identifiers.
+    l_diversity, c, distance, order, hierarchies, suppressed, k_subsets
         As in `AuditPolicy`. Tables of hierarchies are read from the connection of `table`.
     con : Connection or duckdb.DuckDBPyConnection, optional
         Connection of a table that is given by name.
@@ -95,13 +100,19 @@ def assert_private(
         l=l,
         l_diversity=l_diversity,
         c=c,
+        alpha=alpha,
+        delta=delta,
+        beta=beta,
+        enhanced_beta=enhanced_beta,
         distance=distance,
+        order=order,
         hierarchies=hierarchies,
         suppressed=suppressed,
         k_subsets=k_subsets,
     )
-    if k is None and l is None and t is None and not isinstance(k_subsets, Mapping):
-        raise PolicyError("assert_private has nothing to judge: give k, l or t")
+    given = (k, l, t, alpha, delta, beta, enhanced_beta)
+    if all(one is None for one in given) and not isinstance(k_subsets, Mapping):
+        raise PolicyError("assert_private has nothing to judge: give k, l, t, alpha, delta or beta")
     report = _audit(table, policy, con, trust=trust)
     if not report.passed:
         raise AssertionError(f"{report.name} is not private\n{report.to_text()}")

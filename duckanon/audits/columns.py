@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from duckanon.policy.bind import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from decimal import Decimal
 
     from duckanon.policy.bind import Attribute
@@ -50,6 +50,7 @@ class AuditColumn:
     c: Decimal | None = None
     tree: str | None = None  # relation (value, level, node) as SQL text, for hierarchical distance
     bounds: tuple[ShareBound, ...] = ()  # measured only where they are asked for
+    order: tuple[str, ...] | None = None  # values of text from the least to the greatest; None: by bytes
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -64,6 +65,12 @@ def label(column: str, named: str | None) -> str:
     ('diagnosis', 'diagnosis = HIV')
     """
     return column if named is None else f"{column} = {named}"
+
+
+def labels_of(columns: Sequence[AuditColumn], others: Sequence[AuditColumn]) -> Iterator[tuple[str, str]]:
+    """Pairs of labels of the same columns under two names."""
+    for column, other in zip(columns, others, strict=True):
+        yield from zip(column.labels, other.labels, strict=True)
 
 
 def rank(measure: str) -> int:
@@ -85,6 +92,7 @@ def audit_columns(
             policy.c,
             trees.get(attribute.name),
             share_bounds(attribute),
+            attribute.order,
         )
         for attribute in attributes
         if attribute.role is Role.SENSITIVE

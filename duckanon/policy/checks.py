@@ -12,7 +12,7 @@ from duckanon.errors import PolicyError
 from duckanon.policy.kinds import RULES
 from duckanon.policy.methods import ALIASES, METHODS
 from duckanon.policy.names import ByColumn, fold, shortened, suggestion
-from duckanon.policy.subsets import WHOLE_KEY, BySubset, folded, key_text, subset_of
+from duckanon.policy.subsets import WHOLE_KEY, BySubset, by_subset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,13 +133,17 @@ _whole_k = _at_least(2, ", a class of one record hides nobody")
 
 def _k(option: str, value: Any) -> int | BySubset[int]:
     """Return k, or k by subset of the quasi-identifiers, where * is the whole."""
-    return _by_subset(option, value) if isinstance(value, Mapping) else _whole_k(option, value)
+    return (
+        by_subset(option, value, _whole_k, _at_least(1))
+        if isinstance(value, Mapping)
+        else _whole_k(option, value)
+    )
 
 
 def _k_subsets(option: str, value: Any) -> int | BySubset[int]:
     """Return a number of columns, or k by subset."""
     if isinstance(value, Mapping):
-        found = _by_subset(option, value)
+        found = by_subset(option, value, _whole_k, _at_least(1))
         if WHOLE_KEY in found:
             raise PolicyError("k_subsets has a k of *, which is the whole: write it as k = 5")
         return found
@@ -147,22 +151,6 @@ def _k_subsets(option: str, value: Any) -> int | BySubset[int]:
     if size < 1:
         raise PolicyError(f"{option} = {size}: use a number of columns of at least 1, or {{2: 50}}")
     return size
-
-
-def _by_subset(option: str, value: Mapping[Any, Any]) -> BySubset[int]:
-    if not value:
-        raise PolicyError(f"{option} = {{}} names no subset: write {option} = {{(age, sex): 10}}")
-    found: dict[Any, int] = {}
-    seen = set()
-    for key, threshold in value.items():
-        subset = subset_of(option, key)
-        name = key_text(subset) if isinstance(subset, tuple) else subset
-        if folded(subset) in seen:
-            raise PolicyError(f"{option} has {name} twice: leave one out")
-        seen.add(folded(subset))
-        check = _whole_k if subset == WHOLE_KEY else _at_least(1)
-        found[subset] = check(f"{option} of {name}", threshold)
-    return BySubset(found)
 
 
 def _digits(option: str, value: Any) -> int:
@@ -332,6 +320,22 @@ def _levels(option: str, value: Any) -> Levels:
     return low if low == high else (low, high)
 
 
+def _order(option: str, value: Any) -> tuple[str, ...]:
+    """Return the values of a column in their order; the command line writes mild<moderate<severe."""
+    values = value.split("<") if isinstance(value, str) else value
+    if isinstance(values, Mapping) or not isinstance(values, Iterable):
+        raise PolicyError(f"{option} = {_shown(value)}: give the values from the least to the greatest")
+    values = tuple(values)
+    for one in values:
+        if not isinstance(one, str):
+            raise PolicyError(
+                f"{option} holds {_shown(one)}: write each value as text, as in ('low', 'high')"
+            )
+        if values.count(one) > 1:
+            raise PolicyError(f"{option} has the value {one!r} twice: leave one out")
+    return values
+
+
 def _recode(option: str, value: Any) -> str:
     return _word(tuple(RULES))(option, value)
 
@@ -466,6 +470,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "beta": _one_or_by_column(_positive(_MAX_THRESHOLD)),
     "enhanced_beta": _one_or_by_column(_positive(_MAX_THRESHOLD)),
     "distance": _by_column(_word(get_args(Distance))),
+    "order": _by_column(_order),
     "hierarchies": _by_column(_hierarchy),
     "method": _method,
     "objective": _word(get_args(Objective)),

@@ -104,6 +104,9 @@ class Policy:
         alone, as 2, reports all pairs beside `k`, which they keep if the whole does.
     distance : mapping from column to {'ordered', 'equal', 'hierarchical'}, optional
         Ground distance of sensitive columns; by default by their type.
+    order : mapping from column to iterable of str, optional
+        All values of a text column, from the least to the greatest. A sensitive column then has ordered
+        distance; a quasi-identifier is near to neighbours in the order, and is recoded by the median.
     hierarchies : mapping from column to str or to rows, optional
         Hierarchy of a quasi-identifier, or of a sensitive column with hierarchical distance. A str names a
         table or file with one row a leaf and columns from leaf to root. Rows are a table of pandas, polars or
@@ -186,6 +189,7 @@ class Policy:
     enhanced_beta: Decimal | ByColumn[Decimal] | None = None
     k_subsets: int | BySubset[int] | None = None
     distance: ByColumn[Distance] = _NO_COLUMN
+    order: ByColumn[tuple[str, ...]] = _NO_COLUMN
     hierarchies: ByColumn[Hierarchy] = _NO_COLUMN
     method: str = "auto"
     objective: Objective = "loss"
@@ -225,6 +229,7 @@ class Policy:
         enhanced_beta: Number | Mapping[str, Number] | None = None,
         k_subsets: SupportsIndex | Subsets | None = None,
         distance: Mapping[str, Distance] | None = None,
+        order: Mapping[str, Sequence[str]] | None = None,
         hierarchies: Mapping[str, HierarchyRows] | None = None,
         method: str = "auto",
         objective: Objective = "loss",
@@ -250,6 +255,9 @@ class Policy:
         split_k(self)
         check_sensitive(self)
         _check_subject(self)
+        for column, values in self.order.items():
+            if len(values) < 2:
+                raise PolicyError(f"order of {column!r} has fewer than two values: name all, or leave it out")
         for option in ("recode", "weights", "levels"):
             check_columns(option, getattr(self, option), "quasi_identifiers", self.quasi_identifiers)
         _check_labels(self)

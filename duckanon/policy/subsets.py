@@ -22,7 +22,7 @@ from duckanon.errors import InfeasibleError, PolicyError
 from duckanon.policy.names import fold, suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 Subset = int | tuple[str, ...]
 """Columns by name; a number is every subset of so many quasi-identifiers."""
@@ -154,6 +154,28 @@ def subset_of(option: str, key: object) -> Subset | str:
             raise PolicyError(f"{option} names column {name!r} twice in {key_text(columns)}: leave one out")
         seen.add(fold(name))
     return columns
+
+
+def by_subset(
+    option: str,
+    value: Mapping[Any, Any],
+    whole: Callable[[str, Any], int],
+    part: Callable[[str, Any], int],
+) -> BySubset[int]:
+    """The k by subset that a policy keeps; `whole` and `part` check the k of the whole and of subsets."""
+    if not value:
+        raise PolicyError(f"{option} = {{}} names no subset: write {option} = {{(age, sex): 10}}")
+    found: dict[Any, int] = {}
+    seen = set()
+    for key, threshold in value.items():
+        subset = subset_of(option, key)
+        name = key_text(subset) if isinstance(subset, tuple) else subset
+        if folded(subset) in seen:
+            raise PolicyError(f"{option} has {name} twice: leave one out")
+        seen.add(folded(subset))
+        check = whole if subset == WHOLE_KEY else part
+        found[subset] = check(f"{option} of {name}", threshold)
+    return BySubset(found)
 
 
 def united(
