@@ -37,8 +37,8 @@ INTEGERS = ("k", "k_subsets")
 _EXAMPLES_BY_OPTION = {"quasi_identifiers": "--qi age,zip", "k": "-k 5"}
 """Example of each flag that a command may require."""
 
-_INTEGER_EXAMPLES = {"k": "-k 5, or -k 5,'(age,sex)=10'", "k_subsets": "--k-subsets 2 or --k-subsets 2=50"}
-"""Examples of flags with whole numbers, for one number and by subset."""
+_INTEGER_EXAMPLES = {"k": "-k 5", "k_subsets": "--k-subsets 2 or --k-subsets 2=50"}
+"""Examples of flags with whole numbers."""
 
 _QUOTE, _DOUBLE = "'", '"'
 _QUOTED = r'"(?:[^"]|"")*"'

@@ -136,7 +136,10 @@ def merged_way(
     merged = subsets(con, staged, embedded, classes, policy)
     if merged is classes:
         return replace(way, classes=classes)
-    way = replace(way, classes=protect(con, staged, embedded, merged, policy))
+    # Contributions of one subject to two classes add up, so merged classes may miss p % again.
+    while (classes := protect(con, staged, embedded, merged, policy)) is not merged:
+        merged = subsets(con, staged, embedded, classes, policy)
+    way = replace(way, classes=classes)
     larger = larger_classes(staged, policy)
     if larger is None:
         return way

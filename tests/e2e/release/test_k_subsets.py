@@ -273,3 +273,19 @@ def test_a_stream_and_spark_say_why_they_refuse() -> None:
                 delay=20,  # type: ignore[arg-type]
             )
         )
+
+
+def test_p_percent_and_subsets_together(con: duckanon.Connection) -> None:
+    """Persons with several records: what one adds to two classes adds up once these are merged."""
+    con.execute(
+        "CREATE TABLE pay AS SELECT i % 30 AS who, i % 30 * 40 + i * i % 97 AS wage, i % 7 AS branch "
+        "FROM range(150) AS r(i)"
+    )
+    con.execute(
+        "CREATE ANONYMIZED VIEW v AS SELECT * FROM pay WITH (quasi_identifiers = (wage, branch), subject = who, "
+        "p_percent = 15, k = {*: 3, branch: 12, wage: 8})"
+    )
+    report = con.execute("AUDIT VIEW v").fetchall()
+    rows, names = released(con, "FROM v")
+    assert not rare(rows, names, {("branch",): 12, ("wage",): 8})
+    assert all(row[-1] is not False for row in report)
