@@ -21,7 +21,7 @@ from duckanon.policy.checks import (
     checked,
 )
 from duckanon.policy.names import CLASS, ByColumn, fold, suggestion, unknown_option
-from duckanon.policy.subsets import WHOLE_KEY, BySubset, Subset, check_subsets, united
+from duckanon.policy.subsets import WHOLE_KEY, BySubset, check_subsets, united
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,8 +37,8 @@ HierarchyRows = Hierarchy | Mapping[Any, Any] | Iterable[Iterable[Any]]
 
 AlphaNumber = Number | Mapping[str, Number | Mapping[str, Number]]
 """Types of alpha from a user: a number, numbers by column, or by column and value."""
-Subsets = Mapping[str | Subset, SupportsIndex]
-"""Type of the k of subsets from a user: by columns, a tuple or text in parentheses, or by their number."""
+Subsets = Mapping[Any, SupportsIndex]
+"""Type of the k of subsets from a user: keys are columns, tuples of columns and numbers of columns, mixed."""
 
 P = ParamSpec("P")
 S = TypeVar("S")

@@ -51,7 +51,7 @@ class BySubset(Mapping[Subset, V]):
 
     __slots__ = ("_spelled",)
 
-    def __init__(self, values: Mapping[Subset, V]) -> None:
+    def __init__(self, values: Mapping[Any, V]) -> None:
         self._spelled = {folded(subset): (subset, value) for subset, value in values.items()}
 
     def __getitem__(self, subset: Subset) -> V:
