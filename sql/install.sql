@@ -740,8 +740,8 @@ SELECT value_share.attribute, value_share.class, value_share.class_size, max(CAS
     CAST(CAST(value_share.table_members AS HUGEINT) * value_share.class_size AS DOUBLE)) AS value, max(CASE
         WHEN threshold.beta IS NULL THEN NULL
         WHEN CAST(value_share.members AS HUGEINT) * value_share.table_size * 1000000000000 >
-            least(CAST((1 + threshold.beta) * 1000000000000 AS HUGEINT) * value_share.table_members,
-            CAST(value_share.table_size AS HUGEINT) * 1000000000000) * value_share.class_size THEN 1
+            CAST((1 + threshold.beta) * 1000000000000 AS HUGEINT) * value_share.table_members * value_share.class_size
+            THEN 1
         ELSE 0
     END) = 1 AS violated
 FROM query_table(shares_in) AS value_share
@@ -845,9 +845,7 @@ CREATE OR REPLACE TEMP MACRO duckanon_enhanced_beta_shares(shares_in, thresholds
 WITH share AS (
     SELECT value_share.attribute, value_share.class, value_share.class_size, threshold.enhanced_beta,
         CAST(value_share.members AS HUGEINT) * value_share.table_size AS found,
-        CAST(value_share.table_members AS HUGEINT) * value_share.class_size AS expected,
-        CAST(value_share.table_members AS HUGEINT) AS table_members, CAST(value_share.class_size AS HUGEINT) AS size,
-        CAST(value_share.table_size AS HUGEINT) * 10000000000000 AS whole, 10000000000000 +
+        CAST(value_share.table_members AS HUGEINT) * value_share.class_size AS expected, 10000000000000 +
         greatest(CAST(floor(ln(CAST(value_share.table_size AS DOUBLE) / CAST(value_share.table_members AS DOUBLE)) *
         10000000000000) AS HUGEINT) - 1, 0) AS by_rarity, CAST((1 + threshold.enhanced_beta) * 1000000000000 AS HUGEINT)
         * 10 AS by_beta
@@ -855,13 +853,11 @@ WITH share AS (
     JOIN query_table(thresholds_in) AS threshold ON threshold.attribute = value_share.attribute
 )
 SELECT share.attribute, share.class, share.class_size, max(CASE
-    WHEN share.found * 10000000000000 > least(share.by_rarity * share.table_members, share.whole) * share.size THEN
-        CAST('Infinity' AS DOUBLE)
+    WHEN share.found * 10000000000000 > share.by_rarity * share.expected THEN CAST('Infinity' AS DOUBLE)
     ELSE CAST(share.found - share.expected AS DOUBLE) / CAST(share.expected AS DOUBLE)
 END) AS value, max(CASE
     WHEN share.enhanced_beta IS NULL THEN NULL
-    WHEN share.found * 10000000000000 > least(least(share.by_rarity, share.by_beta) * share.table_members, share.whole)
-        * share.size THEN 1
+    WHEN share.found * 10000000000000 > least(share.by_rarity, share.by_beta) * share.expected THEN 1
     ELSE 0
 END) = 1 AS violated
 FROM share GROUP BY share.attribute, share.class, share.class_size;
