@@ -2153,8 +2153,7 @@ threshold AS (
 share_member AS (
     SELECT class_member.attribute, class_member.class, class_member.value
     FROM class_member JOIN setting ON setting.attribute = class_member.attribute
-    WHERE (alpha IS NOT NULL OR delta IS NOT NULL OR beta IS NOT NULL OR enhanced_beta IS NOT NULL) AND
-        coalesce(setting.alpha, setting.delta, setting.beta, setting.enhanced_beta) IS NOT NULL
+    WHERE coalesce(setting.alpha, setting.delta, setting.beta, setting.enhanced_beta) IS NOT NULL
 ),
 value_share AS (FROM duckanon_shares('share_member')),
 alpha_verdict AS (FROM duckanon_alpha_shares('value_share', 'threshold')),
@@ -2164,7 +2163,7 @@ enhanced_beta_verdict AS (FROM duckanon_enhanced_beta_shares('value_share', 'thr
 named_member AS (
     SELECT one.attribute, one.class, one.value
     FROM duckanon_text_members('duckanon_record', 'duckanon_sensitive') AS one
-    WHERE alpha IS NOT NULL AND one.attribute IN (SELECT asked.attribute FROM named_setting AS asked)
+    WHERE one.attribute IN (SELECT asked.attribute FROM named_setting AS asked)
 ),
 named_share AS (FROM duckanon_shares('named_member')),
 named_verdict AS (FROM duckanon_alpha_shares('named_share', 'named_setting')),
@@ -2218,6 +2217,37 @@ emd_verdict AS (
         1000000000000 > CAST(threshold.t * 1000000000000 AS HUGEINT) * class_emd.emd_denominator AS violated
     FROM class_emd JOIN threshold ON threshold.attribute = class_emd.attribute
 ),
+share_verdict AS (
+    SELECT 2100000 + 10 * CAST(v.attribute AS BIGINT) + 2 AS place, 'alpha_k_anonymity' AS measure, setting.name AS
+        attribute, CAST(setting.alpha AS DOUBLE) AS threshold, v.class, v.class_size, v.value, v.violated
+    FROM alpha_verdict AS v JOIN setting ON setting.attribute = v.attribute WHERE setting.alpha IS NOT NULL
+    UNION ALL
+    SELECT 2100000 + 10 * CAST(v.attribute AS BIGINT) + 4 AS place, 'delta_disclosure' AS measure, setting.name AS
+        attribute, CAST(setting.delta AS DOUBLE) AS threshold, v.class, v.class_size, v.value, v.violated
+    FROM delta_verdict AS v JOIN setting ON setting.attribute = v.attribute WHERE setting.delta IS NOT NULL
+    UNION ALL
+    SELECT 2100000 + 10 * CAST(v.attribute AS BIGINT) + 6 AS place, 'beta_likeness' AS measure, setting.name AS
+        attribute, CAST(setting.beta AS DOUBLE) AS threshold, v.class, v.class_size, v.value, v.violated
+    FROM beta_verdict AS v JOIN setting ON setting.attribute = v.attribute WHERE setting.beta IS NOT NULL
+    UNION ALL
+    SELECT 2100000 + 10 * CAST(v.attribute AS BIGINT) + 8 AS place, 'enhanced_beta_likeness' AS measure, setting.name AS
+        attribute, CAST(setting.enhanced_beta AS DOUBLE) AS threshold, v.class, v.class_size, v.value, v.violated
+    FROM enhanced_beta_verdict AS v JOIN setting ON setting.attribute = v.attribute
+    WHERE setting.enhanced_beta IS NOT NULL
+    UNION ALL
+    SELECT 2100005 + 10 * CAST(v.attribute AS BIGINT), 'delta_disclosure_present', setting.name, NULL, v.class,
+        v.class_size, v.present, NULL
+    FROM delta_verdict AS v JOIN setting ON setting.attribute = v.attribute WHERE setting.delta IS NOT NULL
+    UNION ALL
+    SELECT 2100000 + 10 * CAST(v.attribute AS BIGINT), 'alpha_k_anonymity', asked.name || ' = ' || asked.named,
+        CAST(asked.alpha AS DOUBLE), v.class, v.class_size, v.value, v.violated
+    FROM named_verdict AS v JOIN named_setting AS asked ON asked.attribute = v.attribute AND asked.named = v.named
+),
+no_share_verdict AS (
+    SELECT 0 AS place, '' AS measure, '' AS attribute, CAST(NULL AS DOUBLE) AS threshold, v.class, v.class_size,
+        v.value, v.violated
+    FROM size_verdict AS v WHERE FALSE
+),
 verdict AS (
     SELECT 0 AS place, 'k_anonymity' AS measure, CAST(NULL AS VARCHAR) AS attribute, CAST(setting_of_table.k AS DOUBLE)
         AS threshold, v.class, v.class_size, v.value, v.violated
@@ -2245,30 +2275,11 @@ verdict AS (
         v.value, v.violated
     FROM emd_verdict AS v JOIN setting ON setting.attribute = v.attribute
     UNION ALL
-    SELECT 2100000 + 10 * CAST(v.attribute AS BIGINT) + 2, 'alpha_k_anonymity', setting.name,
-        CAST(setting.alpha AS DOUBLE), v.class, v.class_size, v.value, v.violated
-    FROM alpha_verdict AS v JOIN setting ON setting.attribute = v.attribute WHERE setting.alpha IS NOT NULL
-    UNION ALL
-    SELECT 2100000 + 10 * CAST(v.attribute AS BIGINT) + 4, 'delta_disclosure', setting.name,
-        CAST(setting.delta AS DOUBLE), v.class, v.class_size, v.value, v.violated
-    FROM delta_verdict AS v JOIN setting ON setting.attribute = v.attribute WHERE setting.delta IS NOT NULL
-    UNION ALL
-    SELECT 2100000 + 10 * CAST(v.attribute AS BIGINT) + 6, 'beta_likeness', setting.name, CAST(setting.beta AS DOUBLE),
-        v.class, v.class_size, v.value, v.violated
-    FROM beta_verdict AS v JOIN setting ON setting.attribute = v.attribute WHERE setting.beta IS NOT NULL
-    UNION ALL
-    SELECT 2100000 + 10 * CAST(v.attribute AS BIGINT) + 8, 'enhanced_beta_likeness', setting.name,
-        CAST(setting.enhanced_beta AS DOUBLE), v.class, v.class_size, v.value, v.violated
-    FROM enhanced_beta_verdict AS v JOIN setting ON setting.attribute = v.attribute
-    WHERE setting.enhanced_beta IS NOT NULL
-    UNION ALL
-    SELECT 2100005 + 10 * CAST(v.attribute AS BIGINT), 'delta_disclosure_present', setting.name, NULL, v.class,
-        v.class_size, v.present, NULL
-    FROM delta_verdict AS v JOIN setting ON setting.attribute = v.attribute WHERE setting.delta IS NOT NULL
-    UNION ALL
-    SELECT 2100000 + 10 * CAST(v.attribute AS BIGINT), 'alpha_k_anonymity', asked.name || ' = ' || asked.named,
-        CAST(asked.alpha AS DOUBLE), v.class, v.class_size, v.value, v.violated
-    FROM named_verdict AS v JOIN named_setting AS asked ON asked.attribute = v.attribute AND asked.named = v.named
+    SELECT v.place, v.measure, v.attribute, v.threshold, v.class, v.class_size, v.value, v.violated
+    FROM query_table(CASE
+        WHEN alpha IS NULL AND delta IS NULL AND beta IS NULL AND enhanced_beta IS NULL THEN 'no_share_verdict'
+        ELSE 'share_verdict'
+    END) AS v
 ),
 report AS (
     SELECT place, measure, attribute, threshold, CASE
