@@ -1,7 +1,8 @@
 """Flags of the command line: values of a policy from ``age,zip`` and ``charge=0.15,diagnosis=0.3``.
 
 A column is written by its name, or in double quotes as in SQL if the name has a comma, an equals sign or a
-quote: ``'"last, first",age'``, ``'"x=y"=0.1'``. A flag for several columns may be repeated.
+quote: ``'"last, first",age'``, ``'"x=y"=0.1'``. A flag for several columns may be repeated. --alpha also
+takes named values of a column, as ``diagnosis.HIV=0.2``; a column with a dot is quoted there.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from duckanon.database.csv_form import Reading
 from duckanon.database.paths import check_local, open_plain
 from duckanon.errors import DuckanonError, PolicyError, StatementError
-from duckanon.policy.checks import decimal
+from duckanon.policy.checks import SHARE_OPTIONS, decimal
 from duckanon.policy.names import fold, unknown_option
 from duckanon.policy.policy import Policy
 from duckanon.statements.options import read_options
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LISTS = ("quasi_identifiers", "sensitive", "identifiers", "insensitive", "subject")
-NUMBERS = ("t", "l", "c", "p_percent", "digits", "weights", "suppression_limit")
+NUMBERS = (
+    "t", "l", "c", *SHARE_OPTIONS, "p_percent", "digits", "weights", "suppression_limit",
+)  # fmt: skip
 
 _EXAMPLES_BY_OPTION = {"quasi_identifiers": "--qi age,zip", "k": "-k 5"}
 """Example of each flag that a command may require."""
@@ -36,13 +39,17 @@ _QUOTED = r'"(?:[^"]|"")*"'
 _VALUE = rf'(?P<value>{_QUOTED}|[^,"\s][^,]*?|)\s*(?:,|\Z)'
 _NAME = re.compile(rf"\s*{_VALUE}")
 _PAIR = re.compile(rf'\s*(?:(?P<column>{_QUOTED}|[^,="\s][^,=]*?)\s*=\s*)?{_VALUE}')
+_PAIR_OF_VALUE = re.compile(
+    rf'\s*(?:(?P<column>{_QUOTED}|[^,=".\s][^,=".]*?)\s*(?:\.(?P<named>{_QUOTED}|[^,="\s][^,="]*?)\s*)?=\s*)?{_VALUE}'
+)
 
 
 class _Word(NamedTuple):
-    """The meaning of a name or value, and whether it was in quotes."""
+    """The meaning of a name or value, whether it was in quotes, and the value that follows a column."""
 
     text: str
     quoted: bool
+    named: str | None = None
 
 
 def policy_of_flags(flags: dict[str, Any], file: Path | None) -> Policy:
@@ -237,7 +244,8 @@ def _read(name: str, value: Any) -> Any:
         return value
     if name in LISTS:
         return _columns(name, value)
-    return _by_column(name, list(_words(flag(name), value, _PAIR)))
+    pattern = _PAIR_OF_VALUE if name == "alpha" else _PAIR
+    return _by_column(name, list(_words(flag(name), value, pattern)))
 
 
 def _columns(name: str, values: Sequence[str]) -> str | list[str]:
@@ -269,13 +277,16 @@ def _by_column(name: str, entries: Sequence[tuple[_Word | None, _Word]]) -> Any:
     if plain:
         return _plain(name, plain[0])
     values: dict[str, Any] = {}
-    seen: set[str] = set()
+    seen: set[tuple[str, str | None]] = set()
     for column, value in entries:
-        text = column.text if column else ""
-        if fold(text) in seen:
+        text, named = (column.text, column.named) if column else ("", None)
+        if {(fold(text), named), (fold(text), None)} & seen or (named is None and text in values):
             raise PolicyError(f"{flag(name)} has two values for column {text!r}: leave one out")
-        seen.add(fold(text))
-        values[text] = _plain(name, value.text)
+        seen.add((fold(text), named))
+        if named is None:
+            values[text] = _plain(name, value.text)
+        else:
+            values.setdefault(text, {})[named] = _plain(name, value.text)
     return values
 
 
@@ -300,7 +311,11 @@ def _words(
             if match["value"] in {"", '""'} or column == '""':
                 # Otherwise an empty variable of a shell script would silently leave out a column.
                 raise PolicyError(f"{option} {text!r}: there is nothing between two commas or at an end")
-            yield None if column is None else _word(column), _word(match["value"])
+            named = match.groupdict().get("named")
+            yield (
+                None if column is None else _word(column)._replace(named=named and _word(named).text),
+                _word(match["value"]),
+            )
             if not match[0].endswith(","):
                 break
             at = match.end()

@@ -23,6 +23,7 @@ from duckanon.cli.parsing import epilog
 from duckanon.database.interrupts import within
 from duckanon.errors import DuckanonError
 from duckanon.policy.checks import (
+    SHARE_OPTIONS,
     Distance,
     Effort,
     Formulas,
@@ -121,9 +122,29 @@ OF_POLICY = {
         "for --l-diversity recursive: the most frequent value is rarer than c times the rare ones", (),
         "none", "--c 3", "NUMBER",
     ),
+    "alpha": Option(
+        "largest share of a sensitive value in a class, of every value or of named ones", (), "none",
+        "--alpha 0.5 or --alpha diagnosis.HIV=0.2", "NUMBER|COLUMN[.VALUE]=NUMBER,...", list,
+    ),
+    "delta": Option(
+        "delta-disclosure: shares in a class and in the table differ by a factor below exp(delta)", (),
+        "none", "--delta 1 or --delta diagnosis=1", _ONE_OR_BY_COLUMN, list,
+    ),
+    "beta": Option(
+        "beta-likeness: no share in a class exceeds that in the table by more than beta times it", (),
+        "none", "--beta 1 or --beta diagnosis=1", _ONE_OR_BY_COLUMN, list,
+    ),
+    "enhanced_beta": Option(
+        "beta-likeness by the lesser of beta and -ln of the share in the table", (), "none",
+        "--enhanced-beta 1 or --enhanced-beta diagnosis=1", _ONE_OR_BY_COLUMN, list,
+    ),
     "distance": Option(
         "ground distance of a sensitive column", get_args(Distance),
         "ordered for numbers and dates, else equal", "--distance plan=equal", "COLUMN=WORD,...", list,
+    ),
+    "order": Option(
+        "all values of a text column, from the least to the greatest", (), "none",
+        "--order 'severity=mild<moderate<severe'", "COLUMN=VALUE<VALUE,...", list,
     ),
     "hierarchies": Option(
         "hierarchy of a column: a file or table of one row a leaf, columns from leaf to root", (), "none",
@@ -137,6 +158,10 @@ OF_POLICY = {
     "levels": Option(
         "levels of a hierarchy that method full_domain may take, 0 for the values", (), "all",
         "--levels age=2,zip=1-3", "COLUMN=LEVEL,...", list,
+    ),
+    "steering_weight": Option(
+        "how much method steered spreads a class over the sensitive values, above 0", (),
+        "that of Proposition 1", "--steering-weight 50", "NUMBER",
     ),
     "recode": Option(
         "how a quasi-identifier is recoded", tuple(RULES), "by its type", "--recode age=range,zip=set",
@@ -174,7 +199,9 @@ OF_POLICY = {
 }  # fmt: skip
 """Options of a policy, by name: whatever is given reaches a command as `flags`, by the same names."""
 
-OF_AUDIT = ("quasi_identifiers", "sensitive", "k", "t", "l", "l_diversity", "c", "distance")
+OF_AUDIT = (
+    "quasi_identifiers", "sensitive", "k", "t", "l", "l_diversity", "c", *SHARE_OPTIONS, "distance",
+)  # fmt: skip
 """Options of a policy that every audit has."""
 
 SHARED = {

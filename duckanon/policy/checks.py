@@ -44,9 +44,18 @@ Levels = int | tuple[int, int]
 STEP = Decimal("1e-12")
 """Smallest difference in t and c that the audits distinguish: they compare DECIMAL(18, 12)."""
 
+SHARE_OPTIONS = ("alpha", "delta", "beta", "enhanced_beta")
+"""Options that bound the share of each sensitive value in a class."""
+
+DELTA_MAX = 30
+"""Largest delta: exp(30) is above the records of any table, so that a larger delta asks for no more."""
+
 _LIMIT = 18
 _MAX_THRESHOLD = 999_999
 """Largest threshold that DECIMAL(18, 12), the type in the metadata, can hold."""
+
+Alpha = Decimal | dict[str, Decimal]
+"""Largest share of every value, or of the values that are named as text."""
 
 V = TypeVar("V")
 
@@ -166,16 +175,33 @@ def _index(value: Any) -> int | None:
 
 
 def _stepped(number: Decimal, rounding: str = ROUND_FLOOR) -> Decimal:
-    """Return a threshold with 12 decimals: cut off, which is the stricter side for t and for c."""
+    """Return a threshold with 12 decimals: cut off, the stricter side for all but the p % rule."""
     exponent = number.as_tuple().exponent
     return number.quantize(STEP, rounding) if isinstance(exponent, int) and exponent < -12 else number
 
 
-def _t(option: str, value: Any) -> Decimal:
-    t = _stepped(_number(option, value))
-    if not 0 < t <= 1:
-        raise PolicyError(f"{option} = {_shown(value)}: use a number above 0 and at most 1")
-    return t
+def _positive(most: int) -> Callable[[str, Any], Decimal]:
+    """Return the check of a threshold above 0 with 12 decimals."""
+
+    def check(option: str, value: Any) -> Decimal:
+        threshold = _stepped(_number(option, value))
+        if not 0 < threshold <= most:
+            raise PolicyError(f"{option} = {_shown(value)}: use a number above 0 and at most {most}")
+        return threshold
+
+    return check
+
+
+def _alpha(option: str, value: Any) -> Alpha:
+    """Return a share of all values, or shares of named values, whose case counts."""
+    if not isinstance(value, Mapping):
+        return _positive(1)(option, value)
+    if not value:
+        raise PolicyError(f"{option} = {{}} names no value: give a number, or {{'HIV': 0.2}}")
+    for name in value:
+        if not isinstance(name, str):
+            raise PolicyError(f"{option} takes values as text, not {name!r}: write {{'{name}': 0.2}}")
+    return {str(name): _positive(1)(f"{option} and {name!r}", share) for name, share in value.items()}
 
 
 def _l(option: str, value: Any) -> Decimal:
@@ -266,6 +292,22 @@ def _levels(option: str, value: Any) -> Levels:
     if low > high:
         raise PolicyError(f"{option} = ({low}, {high}): the range is upside down, put the lower level first")
     return low if low == high else (low, high)
+
+
+def _order(option: str, value: Any) -> tuple[str, ...]:
+    """Return the values of a column in their order; the command line writes mild<moderate<severe."""
+    values = value.split("<") if isinstance(value, str) else value
+    if isinstance(values, Mapping) or not isinstance(values, Iterable):
+        raise PolicyError(f"{option} = {_shown(value)}: give the values from the least to the greatest")
+    values = tuple(values)
+    for one in values:
+        if not isinstance(one, str):
+            raise PolicyError(
+                f"{option} holds {_shown(one)}: write each value as text, as in ('low', 'high')"
+            )
+        if values.count(one) > 1:
+            raise PolicyError(f"{option} has the value {one!r} twice: leave one out")
+    return values
 
 
 def _recode(option: str, value: Any) -> str:
@@ -392,15 +434,21 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "sensitive": _columns,
     "identifiers": _columns,
     "insensitive": _columns_or_rest,
-    "t": _one_or_by_column(_t),
+    "t": _one_or_by_column(_positive(1)),
     "l": _one_or_by_column(_l),
     "l_diversity": _word(get_args(LDiversity)),
     "c": _optional(_c),
+    "alpha": _one_or_by_column(_alpha),
+    "delta": _one_or_by_column(_positive(DELTA_MAX)),
+    "beta": _one_or_by_column(_positive(_MAX_THRESHOLD)),
+    "enhanced_beta": _one_or_by_column(_positive(_MAX_THRESHOLD)),
     "distance": _by_column(_word(get_args(Distance))),
+    "order": _by_column(_order),
     "hierarchies": _by_column(_hierarchy),
     "method": _method,
     "objective": _word(get_args(Objective)),
     "levels": _by_column(_levels),
+    "steering_weight": _optional(_above_zero("a number above 0, where a quasi-identifier has 1")),
     "release": _word(get_args(Release)),
     "recode": _by_column(_recode),
     "weights": _by_column(_above_zero("a number above 0, or another role for the column")),

@@ -14,6 +14,7 @@ from duckanon.errors import PolicyError
 from duckanon.policy.audit_policy import (
     AUDIT_OPTIONS,
     ROLES,
+    AlphaNumber,
     AuditPolicy,
     HierarchyRows,
     audited,
@@ -24,10 +25,12 @@ from duckanon.policy.audit_policy import (
     store,
     whole_l,
 )
+from duckanon.policy.checks import SHARE_OPTIONS
 from duckanon.policy.names import ByColumn, fold, unknown_option
 
 if TYPE_CHECKING:
     from duckanon.policy.checks import (
+        Alpha,
         Columns,
         Distance,
         Effort,
@@ -82,8 +85,20 @@ class Policy:
         What l means.
     c : number, optional
         For recursive l-diversity, above 0; cut off after 12 decimals.
+    alpha : number, or mapping from column to number or to numbers by value, optional
+        Largest share of a sensitive value in a class, above 0 and at most 1: of every value, or of the values
+        that are named as text, as in ``{"diagnosis": {"HIV": 0.2}}``.
+    delta : number, or mapping from column to number, optional
+        delta-disclosure privacy: the share of each value of the table in a class is above exp(-delta) times
+        and below exp(delta) times its share in the table. Above 0 and at most 30.
+    beta, enhanced_beta : number, or mapping from column to number, optional
+        Basic and enhanced beta-likeness: the share of a value in a class is at most 1 + beta times its share
+        q in the table; enhanced, at most 1 + min(beta, -ln q) times. Above 0.
     distance : mapping from column to {'ordered', 'equal', 'hierarchical'}, optional
         Ground distance of sensitive columns; by default by their type.
+    order : mapping from column to iterable of str, optional
+        All values of a text column, from the least to the greatest. A sensitive column then has ordered
+        distance; a quasi-identifier is near to neighbours in the order, and is recoded by the median.
     hierarchies : mapping from column to str or to rows, optional
         Hierarchy of a quasi-identifier, or of a sensitive column with hierarchical distance. A str names a
         table or file with one row a leaf and columns from leaf to root. Rows are a table of pandas, polars or
@@ -95,6 +110,10 @@ class Policy:
     levels : mapping from column to int or to a pair of int, optional
         Levels of the hierarchy of a quasi-identifier that method 'full_domain' may take: one level, 0 being
         the values, or the lowest and the highest. By default all.
+    steering_weight : number, optional
+        Weight, above 0, with which method 'steered' spreads a class over the sensitive values; a
+        quasi-identifier has 1. By default the weight of Proposition 1 of Domingo-Ferrer and Soria-Comas
+        (2017). Less weight gives classes of nearer records, of which more have to be merged to keep t and l.
     recode : mapping from column to {'mean', 'median', 'mode', 'range', 'set', 'hierarchy'}, optional
         How a quasi-identifier is recoded; by default by its type. Whole numbers with the name of a code
         (``zip``, ``plan_type``) are recoded by the mode.
@@ -115,9 +134,9 @@ class Policy:
         By default as many as the values of the column have.
     release : {'table', 'anatomy', 'swap'}
         'table': quasi-identifiers are recoded, one value a class. 'anatomy': one table has the exact
-        quasi-identifiers, a second table counts the sensitive values of each class; no value has more than
-        1 / l of the records of a class. 'swap': the values of each quasi-identifier are permuted within every
-        class. Under 'anatomy' and 'swap' a column has the number of the class.
+        quasi-identifiers, a second table counts the sensitive values of each class. It takes l (no value has
+        more than 1 / l of the records of a class), t, or both. 'swap': the values of each quasi-identifier
+        are permuted within every class. Under 'anatomy' and 'swap' a column has the number of the class.
     on_intersection : {'warn', 'error'}
         `warn` or `error` when this release, compared with earlier ones, narrows a subject to fewer than k.
     suppression_limit : number
@@ -156,11 +175,17 @@ class Policy:
     l: Decimal | ByColumn[Decimal] | None = None  # noqa: E741 - l-diversity has this name everywhere
     l_diversity: LDiversity = "distinct"
     c: Decimal | None = None
+    alpha: Decimal | ByColumn[Alpha] | None = None
+    delta: Decimal | ByColumn[Decimal] | None = None
+    beta: Decimal | ByColumn[Decimal] | None = None
+    enhanced_beta: Decimal | ByColumn[Decimal] | None = None
     distance: ByColumn[Distance] = _NO_COLUMN
+    order: ByColumn[tuple[str, ...]] = _NO_COLUMN
     hierarchies: ByColumn[Hierarchy] = _NO_COLUMN
     method: str = "auto"
     objective: Objective = "loss"
     levels: ByColumn[Levels] = _NO_COLUMN
+    steering_weight: float | None = None
     recode: ByColumn[Recode] = _NO_COLUMN
     weights: ByColumn[float] = _NO_COLUMN
     subject: tuple[str, ...] = ()
@@ -189,11 +214,17 @@ class Policy:
         l: Number | Mapping[str, Number] | None = None,  # noqa: E741 - as above
         l_diversity: LDiversity = "distinct",
         c: Number | None = None,
+        alpha: AlphaNumber | None = None,
+        delta: Number | Mapping[str, Number] | None = None,
+        beta: Number | Mapping[str, Number] | None = None,
+        enhanced_beta: Number | Mapping[str, Number] | None = None,
         distance: Mapping[str, Distance] | None = None,
+        order: Mapping[str, Sequence[str]] | None = None,
         hierarchies: Mapping[str, HierarchyRows] | None = None,
         method: str = "auto",
         objective: Objective = "loss",
         levels: Mapping[str, int | Sequence[int]] | None = None,
+        steering_weight: Number | None = None,
         recode: Mapping[str, Recode] | None = None,
         weights: Mapping[str, Number] | None = None,
         subject: Columns = (),
@@ -213,10 +244,14 @@ class Policy:
         check_roles(self, ROLES)
         check_sensitive(self)
         _check_subject(self)
+        for column, values in self.order.items():
+            if len(values) < 2:
+                raise PolicyError(f"order of {column!r} has fewer than two values: name all, or leave it out")
         for option in ("recode", "weights", "levels"):
             check_columns(option, getattr(self, option), "quasi_identifiers", self.quasi_identifiers)
         _check_labels(self)
         _check_full_domain(self)
+        _check_steering(self)
         _check_as_it_is(self)
         _check_anatomy(self)
         _check_p_percent(self)
@@ -329,6 +364,15 @@ def _check_full_domain(policy: Policy) -> None:
             )
 
 
+def _check_steering(policy: Policy) -> None:
+    """Raise if a steering weight is given to a method other than 'steered'."""
+    if policy.steering_weight is not None and policy.method != "steered":
+        raise PolicyError(
+            f"steering_weight = {policy.steering_weight:g} is of method = 'steered', not {policy.method!r}: "
+            "set that, or leave it out"
+        )
+
+
 def _check_as_it_is(policy: Policy) -> None:
     """Raise unless the options fit quasi-identifiers that are not recoded."""
     if policy.release == "table":
@@ -346,21 +390,27 @@ def _check_as_it_is(policy: Policy) -> None:
 
 
 def _check_anatomy(policy: Policy) -> None:
-    """Raise unless the policy asks for one whole l and for nothing that two tables cannot keep."""
+    """Raise unless the policy asks for one whole l, for t or both, and for nothing else."""
     if policy.release != "anatomy":
         return
-    if policy.t is not None:
-        raise PolicyError("t does not go with release = 'anatomy', whose quasi-identifiers are exact: use l")
-    if policy.l is None:
+    for option in SHARE_OPTIONS:
+        if getattr(policy, option) is not None:
+            raise PolicyError(
+                f"{option} does not go with release = 'anatomy', whose quasi-identifiers are exact: use "
+                "l = 4 or t = 0.2"
+            )
+    if policy.l is None and policy.t is None:
         raise PolicyError(
-            "release = 'anatomy' hides a person among l sensitive values and no l is asked for: add l = 4"
+            "release = 'anatomy' hides a person among the sensitive values of a class and no threshold is "
+            "asked for: add l = 4, t = 0.2, or both"
         )
     if policy.l_diversity != "distinct":
         raise PolicyError(
             f"l_diversity = {policy.l_diversity!r} does not go with release = 'anatomy', whose l is its own: "
             "no value in more than 1 / l of a class; leave it out"
         )
-    whole_l(policy.l)
+    if policy.l is not None:
+        whole_l(policy.l)
 
 
 def _check_p_percent(policy: Policy) -> None:

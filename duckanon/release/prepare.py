@@ -22,6 +22,7 @@ from duckanon.database import templates
 from duckanon.kernels.assignment import assignment
 from duckanon.kernels.castle import stream as castle_stream
 from duckanon.kernels.castle.clusters import open_clusters
+from duckanon.kernels.closeness.joint import joint_distance, transport
 from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.closeness.threshold import Threshold
 from duckanon.kernels.compiled import Kernel
@@ -178,6 +179,7 @@ def more() -> None:
     mondrian_suppressed(points, SIZE, Suppression(SIZE))
     nearest_in_order(box_tree_of(points, RECORDS), points, SIZE)
     assignment(points)
+    transport(joint_distance([range(SIZE)], [True], largest=True), [1] * SIZE, [1] * (SIZE - 1) + [0])
     _generalize()
     _stream(points)
 

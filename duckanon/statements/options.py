@@ -12,6 +12,7 @@ from duckanon.policy import checks
 from duckanon.policy.audit_policy import THRESHOLD_OPTIONS
 from duckanon.policy.names import fold, unknown_option
 from duckanon.policy.policy import AUDIT_OPTIONS, OPTIONS, AuditPolicy, Policy
+from duckanon.policy.subsets import folded
 from duckanon.statements.tokens import unquoted
 
 if TYPE_CHECKING:
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
     from duckanon.statements.tokens import Reader, Token
 
 Scalar = str | int | Decimal | bool
-Entry = Scalar | tuple[Scalar, ...]
-Value = Scalar | tuple[str, ...] | Mapping[str, Entry]
+Entry = Scalar | tuple[Scalar, ...] | Mapping[str, Scalar]
+Key = str | int | tuple[str, ...]
+"""Key of a map: a column, * as text, several columns, or a number of columns."""
+
+Value = Scalar | tuple[str, ...] | Mapping[Key, Entry]
 
 EXPORT_OPTIONS = ("csv_formulas", "overwrite", "evidence")
 """Options of EXPORT."""
@@ -150,29 +154,73 @@ def _value(reader: Reader) -> Value:
     return _scalar(reader)
 
 
-def _map(reader: Reader, opening: Token) -> Mapping[str, Entry]:
-    values: dict[str, Entry] = {}
-    seen: set[str] = set()
-    for token, column, value in _sequence(reader, "}", _entry):
-        if fold(column) in seen:
-            raise reader.error(f"column {column!r} stands twice", token)
-        seen.add(fold(column))
-        values[column] = value
+def _map(reader: Reader, opening: Token) -> Mapping[Key, Entry]:
+    values: dict[Key, Entry] = {}
+    seen: set[Key] = set()
+    for token, key, value in _sequence(reader, "}", _entry):
+        if folded(key) in seen:
+            what = f"({', '.join(key)})" if isinstance(key, tuple) else repr(key)
+            raise reader.error(f"column {what} stands twice", token)
+        seen.add(folded(key))
+        values[key] = value
     if not values:
         raise reader.error("the map is empty: write {column: value} or leave the option out", opening)
     return values
 
 
-def _entry(reader: Reader) -> tuple[Token, str, Entry]:
+def _by_value(reader: Reader, opening: Token) -> Mapping[str, Scalar]:
+    """Read what belongs to the values of a column, whose case counts."""
+    values: dict[str, Scalar] = {}
+    for token, name, value in _sequence(reader, "}", _pair):
+        if name in values:
+            raise reader.error(f"value {name!r} stands twice", token)
+        values[name] = value
+    if not values:
+        raise reader.error("the map is empty: write {'value': 0.2} or leave the column out", opening)
+    return values
+
+
+def _pair(reader: Reader) -> tuple[Token, str, Scalar]:
     token = reader.next
-    column = _column(reader)
+    if token.kind not in {"word", "name", "string"}:
+        raise reader.expected("a value of the column, as text in quotes")
+    name = _text(reader)
     if not reader.accept_symbol(":"):
-        raise reader.expected(f": after column {column!r}, as in {{{column}: value}}")
+        raise reader.expected(f": after {name!r}, as in {{{name!r}: 0.2}}")
+    return token, name, _scalar(reader)
+
+
+def _entry(reader: Reader) -> tuple[Token, Key, Entry]:
+    token = reader.next
+    key = _key(reader)
+    if not reader.accept_symbol(":"):
+        shown = f"({', '.join(key)})" if isinstance(key, tuple) else key
+        what = f"column {key!r}" if isinstance(key, str) else str(shown)
+        raise reader.expected(f": after {what}, as in {{{shown}: value}}")
     opening = reader.next
     if opening.kind == "symbol" and opening.text in {"(", "["}:
         reader.take()
-        return token, column, tuple(_sequence(reader, _CLOSING[opening.text], _scalar))
-    return token, column, _scalar(reader)
+        return token, key, tuple(_sequence(reader, _CLOSING[opening.text], _scalar))
+    if opening.kind == "symbol" and opening.text == "{":
+        reader.take()
+        return token, key, _by_value(reader, opening)
+    return token, key, _scalar(reader)
+
+
+def _key(reader: Reader) -> Key:
+    """Read a key: a column, ``(a, b)``, ``*`` or a whole number; whether an option takes it is checked later."""
+    opening = reader.next
+    if opening.kind == "symbol" and opening.text in {"(", "["}:
+        reader.take()
+        columns = tuple(_sequence(reader, _CLOSING[opening.text], _column))
+        if not columns:
+            raise reader.error("the list of columns is empty: name at least one column", opening)
+        return columns
+    if reader.accept_symbol("*"):
+        return "*"
+    if opening.kind == "number" and opening.text.isdigit():
+        return int(_number(reader, ""))
+    return _column(reader)
 
 
 def _column(reader: Reader) -> str:

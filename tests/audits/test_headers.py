@@ -79,6 +79,7 @@ SELECT records, weight FROM new_pairs('t', ['q']);
 """
 
 
+@pytest.mark.slow
 def test_a_new_audit_is_a_file_and_its_test(own_sql: Path, tmp_path: Path) -> None:
     assert macros.main([]) == 0
     (tmp_path / "new_pairs.test").write_text(TEST, encoding="utf-8")

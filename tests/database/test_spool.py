@@ -89,6 +89,7 @@ except DuckanonError as full:
 """
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("rows", "size"), [(125_000, 1_000_000), (50_000, 800_000)])
 def test_a_full_disk_is_told_with_its_place(rows: int, size: int, tmp_path: Path) -> None:
     """Of a process that may not write more than 20 MB into a file; 50,000 rows wait for as many more."""

@@ -50,11 +50,22 @@ QUERIES = {
     "UNION ALL SELECT i, 1 + i % 7 FROM range(1000) AS n(i)",
     "class_number": "SELECT i AS class, 'age' AS attribute, CAST(i % 90 AS DOUBLE) AS value FROM range(1000) AS n(i)",
     "contribution": f"SELECT {CLASS} AS class, 'pay' AS attribute, i AS contributor, {VALUE} - 50000 AS value FROM {SERIES}",
+    "joint_place": " UNION ALL ".join(
+        f"SELECT i AS value, {part} AS attribute, {place} AS place, 100002 AS steps, {ordered} AS ordered FROM range(100003) AS n(i)"
+        for part, place, ordered in ((1, "i", "TRUE"), (2, "i % 7", "FALSE"))
+    ),
+    "joint_kind": "SELECT FALSE AS largest",
+    "joint_scale": "SELECT CAST(200004 AS BIGINT) AS denominator",
+    "joint_pair": f"SELECT {VALUE} AS from_value, ({VALUE} + 1) % 100003 AS to_value FROM {SERIES}",
+    "joint_flow": f"SELECT {CLASS} AS class, {VALUE} AS from_value, ({VALUE} + 1) % 100003 AS to_value, i * 99991 AS mass FROM {SERIES}",
+    "joint_potential": f"SELECT {CLASS} AS class, {VALUE} AS value, i * 99991 AS potential FROM {SERIES}",
     "population": f"SELECT i % 1100 AS class FROM {SERIES}",
     "release_record": f"SELECT i % 3 = 0 AS is_new, i % 1000 AS class, i % 70000 AS combination FROM {SERIES}",
     "release_value": f"SELECT i % 3 = 0 AS is_new, i % 1000 AS class, 's' AS attribute, {VALUE} % 60000 AS value FROM {SERIES}",
     "threshold": "SELECT 3 AS k, CAST(1.5 AS DECIMAL(18, 12)) AS l, CAST(3000000000001 AS HUGEINT) AS c, "
-    "CAST(0.3 AS DECIMAL(18, 12)) AS t, CAST(50000 AS BIGINT) AS n, 1 AS level, 10 AS p, 100 AS p_of, 4 AS k_of",
+    "CAST(0.3 AS DECIMAL(18, 12)) AS t, CAST(50000 AS BIGINT) AS n, 1 AS level, 10 AS p, 100 AS p_of, 4 AS k_of, "
+    "CAST(0.5 AS DECIMAL(18, 12)) AS alpha, CAST('7' AS VARCHAR) AS named, CAST(1.1 AS DECIMAL(18, 12)) AS delta, "
+    "CAST(1 AS DECIMAL(18, 12)) AS beta, CAST(0.7 AS DECIMAL(18, 12)) AS enhanced_beta",
     "tree": " UNION ALL ".join(
         f"SELECT i AS value, {level} AS level, {node} AS node FROM range(100003) AS n(i)"
         for level, node in enumerate(("concat(i)", "concat(i % 100)", "'all'"))

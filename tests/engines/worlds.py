@@ -28,6 +28,11 @@ DERIVED = {
     "class_diversity": ("l_diversity",),
     "class_recursion": ("l_diversity_recursive",),
     "class_emd": ("t_closeness_ordered", "t_closeness_equal", "t_closeness_hierarchical"),
+    "value_share": ("value_shares",),
+    "joint_distance": ("joint_distances",),
+    "joint_upper": ("joint_flows",),
+    "joint_lower": ("joint_potentials",),
+    "class_joint_emd": ("joint_t_closeness",),
     "class_superset_emd": ("nt_closeness_ordered", "nt_closeness_equal"),
     "class_journalist": ("journalist_risk",),
     "class_change": ("release_rows",),
@@ -107,8 +112,8 @@ def world(members: Sequence[tuple[Any, Any]], seed: int, *, text: bool = False) 
         _tree(sorted({row[1] for row in members if row[1] is not None}) or ["x" if text else 1], kind),
         Relation(
             "threshold",
-            {"k": "INTEGER", "l": "DECIMAL(18,12)", "c": "HUGEINT", "t": "DECIMAL(18,12)", "n": "BIGINT", "level": "INTEGER", "p": "INTEGER", "p_of": "INTEGER", "k_of": "INTEGER"},
-            [(3, Decimal("1.5"), rng.choice([10**12, 15 * 10**11, 3 * 10**12 + 1]), Decimal("0.3"), len(members) // 2, seed % 3, 10, 100, 4)],
+            {"k": "INTEGER", "l": "DECIMAL(18,12)", "c": "HUGEINT", "t": "DECIMAL(18,12)", "n": "BIGINT", "level": "INTEGER", "p": "INTEGER", "p_of": "INTEGER", "k_of": "INTEGER", "alpha": "DECIMAL(18,12)", "named": "VARCHAR", "delta": "DECIMAL(18,12)", "beta": "DECIMAL(18,12)", "enhanced_beta": "DECIMAL(18,12)"},
+            [(3, Decimal("1.5"), rng.choice([10**12, 15 * 10**11, 3 * 10**12 + 1]), Decimal("0.3"), len(members) // 2, seed % 3, 10, 100, 4, Decimal("0.5"), rng.choice([None, "x", "1"]), Decimal("1.1"), Decimal(rng.choice(["1", "0.000000000001", "999999"])), Decimal("0.7"))],
         ),
         Relation(
             "class_superset",
@@ -121,6 +126,7 @@ def world(members: Sequence[tuple[Any, Any]], seed: int, *, text: bool = False) 
         _contribution(classes, rng),
         Relation("class_subject", {"class": "BIGINT", "value": "BIGINT"}, [(c, rng.randrange(5)) for c, _ in members]),
         *_two_releases(classes, rng),
+        *_joint(sorted({row[1] for row in members if row[1] is not None}) or ["x" if text else 1], kind, classes, rng),
     ]  # fmt: skip
     makers = {name: audits[seed % len(audits)] for name, audits in DERIVED.items()}
     return World({relation.name: relation for relation in made}, makers)
@@ -134,6 +140,27 @@ def _tree(values: Sequence[Any], kind: str) -> Relation:
         for row in ((value, 0, str(value)), (value, 1, f"group {place % 2}"), (value, 2, "all"))
     ]
     return Relation("tree", {"value": kind, "level": "INTEGER", "node": "VARCHAR"}, rows)
+
+
+def _joint(values: Sequence[Any], kind: str, classes: Sequence[int], rng: random.Random) -> list[Relation]:
+    """Give two columns of every value, and a certificate that proves nothing."""
+    both = {"from_value": kind, "to_value": kind}
+    pairs = [(one, other) for one in values[:20] for other in values[:20]]
+    places = [
+        (v, a, i // 3 if a else i, max(len(values) - 1, 1), a == 0)
+        for a in range(2)
+        for i, v in enumerate(values)
+    ]
+    flows = [(c, *rng.choice(pairs), rng.randrange(-1, 9)) for c in classes for _ in range(4)]
+    potentials = [(c, v, rng.randrange(9)) for c in classes[:3] for v in values]
+    return [
+        Relation("joint_place", {"value": kind, "attribute": "INTEGER", "place": "BIGINT", "steps": "BIGINT", "ordered": "BOOLEAN"}, places),
+        Relation("joint_kind", {"largest": "BOOLEAN"}, [(rng.random() < 0.5,)]),
+        Relation("joint_scale", {"denominator": "BIGINT"}, [(2 * max(len(values) - 1, 1),)]),
+        Relation("joint_pair", both, pairs),
+        Relation("joint_flow", {"class": "BIGINT", **both, "mass": "BIGINT"}, flows),
+        Relation("joint_potential", {"class": "BIGINT", "value": kind, "potential": "BIGINT"}, potentials),
+    ]  # fmt: skip
 
 
 def _before_and_after(records: int, rng: random.Random, *, text: bool) -> tuple[Relation, Relation]:

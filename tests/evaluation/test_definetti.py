@@ -69,6 +69,7 @@ def test_with_anatomy_more_than_one_in_l_is_found(tmp_path: Path, l: int) -> Non
     assert chance["right"] < 1 / l + 0.08
 
 
+@pytest.mark.slow
 def test_values_dealt_anew_are_attacked_by_classes_too(tmp_path: Path) -> None:
     """Births are all different: everybody is in the one class in which his is."""
     told = attacked(tmp_path, 0.1, "swap", "k = 4, l = 2, l_diversity = 'recursive', c = 1.2")

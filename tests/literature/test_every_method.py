@@ -114,6 +114,7 @@ def test_a_method_says_guarantee_cost_and_source(name: str) -> None:
     assert method.source
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("name", "with_t"), WAYS)
 def test_a_method_keeps_its_promise_on_every_shape(name: str, *, with_t: bool) -> None:
     for points, k in SHAPES.values():

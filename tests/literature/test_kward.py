@@ -92,6 +92,7 @@ def test_equals_the_slow_reference(seed: int) -> None:
     assert k_ward(points, k).tolist() == slow_k_ward(points, k)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tarragona", "eia"])
 def test_loses_less_than_the_fixed_sizes_of_md(name: str) -> None:
     """Source: the purpose of k-Ward, sizes that follow the data, against MD, which starts the same way."""

@@ -235,6 +235,7 @@ def stars(seed: int) -> Points:
     return everything[generator.permutation(len(everything))]
 
 
+@pytest.mark.slow
 def test_equals_the_slow_reference_in_every_case_of_the_decomposition() -> None:
     """Source: `slow_mu_approx` on large trees; fails if one of the ten cases does not occur any more."""
     reached: set[str] = set()

@@ -36,15 +36,19 @@ def test_defaults_are_those_of_the_contract() -> None:
     assert small.quasi_identifiers == ("age",)
     assert (small.sensitive, small.identifiers, small.insensitive) == ((), (), ())
     assert (small.t, small.l, small.c, small.subject) == (None, None, None, ())
+    assert (small.alpha, small.delta, small.beta, small.enhanced_beta) == (None, None, None, None)
     assert (small.l_diversity, small.method, small.nulls) == ("distinct", "auto", "category")
     assert (small.suppression_limit, small.refine, small.seed) == (0.0, True, 0)
     assert (small.effort, small.time_limit, small.objective) == ("balanced", None, "loss")
     assert (small.release, small.p_percent, small.on_intersection) == ("table", None, "warn")
     assert (small.min_values, small.least_values, small.digits) == (None, 2, None)
     assert len(small.distance) == len(small.hierarchies) == len(small.recode) == len(small.weights) == 0
+    assert len(small.order) == 0
     assert tuple(OPTIONS) == (
         *("quasi_identifiers", "k", "sensitive", "identifiers", "insensitive", "t", "l", "l_diversity", "c"),
-        *("distance", "hierarchies", "method", "objective", "levels", "recode", "weights", "subject"),
+        *("alpha", "delta", "beta", "enhanced_beta"),
+        *("distance", "order", "hierarchies", "method", "objective", "levels", "steering_weight", "recode"),
+        *("weights", "subject"),
         *(
             "p_percent",
             "min_values",
@@ -71,6 +75,11 @@ def test_a_misspelt_option_of_a_policy_names_the_right_one_in_one_line() -> None
                 kind(**{wrong: ["age"]}, k=5)
             assert str(raised.value).endswith(f"Options: {', '.join(known)}")
             assert "\n" not in str(raised.value)
+    for kind in (Policy, AuditPolicy):
+        with pytest.raises(
+            PolicyError, match=r"option 'n' is refused: t is the distance from the whole table"
+        ):
+            kind(quasi_identifiers="age", k=5, n=1000)  # type: ignore[call-arg]
     with pytest.raises(PolicyError, match="unknown option 'weights'"):
         AuditPolicy(quasi_identifiers="age", weights={"age": 2})  # type: ignore[call-arg]
     with pytest.raises(PolicyError, match="unknown option 'quasi_identifer', did you mean"):
@@ -132,7 +141,32 @@ def test_policy_is_a_value() -> None:
         replace(one, sensitive=())
 
 
+def test_alpha_of_named_values_keeps_their_case() -> None:
+    """A column is found in any case, a value is not; TOML nests one level deeper."""
+    made = policy(
+        alpha={"CHARGE": 0.5, "diagnosis": {"HIV": 0.2, "hiv": "0.30", 'say "x.y"': 1}}, delta=1.5, beta=2
+    )
+    assert isinstance(made.alpha, ByColumn)
+    assert made.alpha["Diagnosis"] == {"HIV": Decimal("0.2"), "hiv": Decimal("0.30"), 'say "x.y"': 1}
+    assert (
+        'alpha = {CHARGE = 0.5, diagnosis = {HIV = 0.2, hiv = 0.30, "say \\"x.y\\"" = 1}}' in made.to_toml()
+    )
+    assert Policy.from_toml(made.to_toml()) == made
+    audit = made.audited()
+    assert (audit.alpha, audit.delta, audit.beta) == (made.alpha, Decimal("1.5"), 2)
+
+
 WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"alpha": 0}, "alpha = 0: use a number above 0 and at most 1"),
+    ({"alpha": {"charge": 1.5}}, "alpha of 'charge' = 1.5: use a number above 0 and at most 1"),
+    ({"alpha": {"charge": {"5": 2}}}, "alpha of 'charge' and '5' = 2: use a number above 0 and at most 1"),
+    ({"alpha": {"charge": {5: 0.2}}}, "alpha of 'charge' takes values as text, not 5: write {'5': 0.2}"),
+    ({"alpha": {"charge": {}}}, "alpha of 'charge' = {} names no value: give a number"),
+    ({"delta": 0}, "delta = 0: use a number above 0 and at most 30"),
+    ({"delta": {"age": 1}}, "delta names 'age', which is not in sensitive"),
+    ({"beta": -1}, "beta = -1: use a number above 0"),
+    ({"beta": 1, "sensitive": ()}, "beta = 1 needs sensitive columns"),
+    ({"enhanced_beta": "much"}, "enhanced_beta = 'much': use a number"),
     ({"k": 1}, "k = 1: use an integer of at least 2"),
     ({"k": 5.0}, "k = 5.0: use an integer"),
     ({"k": 1_000_000}, "k = 1000000: use an integer below a million"),
@@ -176,6 +210,20 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (
         {"hierarchies": {"charge": 5}, "distance": {"charge": "hierarchical"}},
         "give a table, a file, or a list of",
+    ),
+    ({"order": {"charge": ("a", "b", "a")}}, "order of 'charge' has the value 'a' twice: leave one out"),
+    ({"order": {"charge": ("a", 1)}}, "order of 'charge' holds 1: write each value as text"),
+    ({"order": {"charge": 5}}, "order of 'charge' = 5: give the values from the least to the greatest"),
+    ({"order": ("a", "b")}, "order takes a value for each column"),
+    ({"order": {"charge": "a"}, "seed": 1}, "order of 'charge' has fewer than two values"),
+    ({"order": {"agee": ("a", "b")}}, "order names 'agee', which is not in quasi_identifiers or sensitive"),
+    (
+        {"order": {"age": ("a", "b")}, "hierarchies": {"age": "tree"}},
+        "column 'age' has an order and a hierarchy",
+    ),
+    (
+        {"order": {"charge": ("a", "b")}, "distance": {"charge": "equal"}},
+        "order of 'charge' is of no use with distance = 'equal'",
     ),
     ({"method": "full_domains"}, "method = 'full_domains' is unknown"),
     ({"recode": {"charge": "mean"}}, "recode names 'charge', which is not in quasi_identifiers"),

@@ -67,7 +67,13 @@ VALUES: list[tuple[str, Any]] = [
         {"charge": Decimal("0.15"), "my col": 1, "x": "ordered"},
     ),
     ("{age: (1, 3), zip: [2]}", {"age": (1, 3), "zip": (2,)}),
+    (
+        "{sex: 0.5, age: {HIV: 0.2, 'hiv': 1,}}",
+        {"sex": Decimal("0.5"), "age": {"HIV": Decimal("0.2"), "hiv": 1}},
+    ),
     ("{sex: mode, age: true}", {"sex": "mode", "age": True}),
+    ("{*: 5, (age, sex): 10, 2: 50}", {"*": 5, ("age", "sex"): 10, 2: 50}),
+    ("{(\"last, first\"): 0.5, [zip, 'x',]: 3}", {("last, first",): Decimal("0.5"), ("zip", "x"): 3}),
 ]
 
 WRONG = [
@@ -99,7 +105,15 @@ WRONG = [
     ("x = {a: }", "expected a value", 3, 9),
     ("x = {a = 1}", "expected : after column 'a'", 3, 8),
     ("x = {a: 1, 'A': 2}", "column 'A' stands twice", 3, 12),
-    ("x = {1: 2}", "expected a column name", 3, 6),
+    ("x = {a: {1: 2}}", "expected a value of the column, as text in quotes, found '1'", 3, 10),
+    ("x = {a: {}}", "the map is empty", 3, 9),
+    ("x = {a: {'v': 1, v: 2}}", "value 'v' stands twice", 3, 18),
+    ("x = {a: {v: {w: 1}}}", "expected a value", 3, 13),
+    ("x = {1.5: 2}", "expected a column name", 3, 6),
+    ("x = {(): 2}", "the list of columns is empty", 3, 6),
+    ("x = {(a, b) 2}", "expected : after (a, b), as in {(a, b): value}", 3, 13),
+    ("x = {(a, b): 1, (B, a): 2}", "column (B, a) stands twice", 3, 17),
+    ("x = {(a): 1, 'A': 2}", "column 'A' stands twice", 3, 14),
 ]
 
 REFUSED = [

@@ -22,6 +22,7 @@ from tests.streams.test_anonymize_stream import GOOD, TYPES, cut, streamed
 pytestmark = pytest.mark.filterwarnings("ignore:delay = :duckanon.DuckanonWarning")
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(100, 30), deadline=None)
 @given(st.data())
 def test_ranges_are_those_of_the_paper(data: st.DataObject) -> None:

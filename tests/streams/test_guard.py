@@ -90,6 +90,7 @@ def test_a_writer_that_ends_by_itself_loses_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "out").read_bytes() == b"whole\nha"
 
 
+@pytest.mark.slow
 def test_what_others_write_stays(tmp_path: Path) -> None:
     """A file that is longer than was announced has somebody else's rows at its end."""
     written(tmp_path / "out", between="os.write(descriptor, b' of somebody else\\n')")
@@ -109,6 +110,7 @@ def test_a_signal_to_the_group_of_the_writer_does_not_reach_it(tmp_path: Path) -
     assert (tmp_path / "out").read_bytes() == b"whole\n"
 
 
+@pytest.mark.slow
 def test_another_one_takes_the_place_of_one_that_was_killed(tmp_path: Path) -> None:
     between = (
         "os.write(descriptor, b'  too\\n'); guard._process.kill(); guard._process.wait();"

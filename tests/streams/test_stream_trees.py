@@ -45,6 +45,7 @@ def corners(value: str | None) -> list[float]:
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(120, 10), deadline=None)
 @given(st.data())
 def test_classes_and_labels(data: st.DataObject) -> None:

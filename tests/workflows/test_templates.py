@@ -158,6 +158,7 @@ def test_the_recipe_names_what_the_package_needs() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_night_releases_and_a_failing_night_keeps_the_file(tmp_path: Path) -> None:
     """The command of the service, then the line of cron on a source that is gone."""
     program = tmp_path / "duckanon"

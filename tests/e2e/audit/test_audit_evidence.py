@@ -31,6 +31,7 @@ def csv(tmp_path: Path) -> Path:
     return tmp_path / "patients.csv"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("asked", "said"),
     slowly(
@@ -66,6 +67,7 @@ def test_other_rows_are_a_change_even_where_every_number_stays(csv: Path) -> Non
     assert "nothing changed" not in done.stdout
 
 
+@pytest.mark.slow
 def test_json_junit_and_sarif_name_policy_rows_and_programs(csv: Path) -> None:
     documents = {}
     for form in ("json", "junit", "sarif"):

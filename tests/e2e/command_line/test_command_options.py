@@ -165,7 +165,13 @@ def test_flags_repeated_are_flags_joined() -> None:
         assert read_flags({name: ["a=x", 'b = "y,z.csv" ,"c,d"=w=v']}) == {
             name: {"a": "x", "b": "y,z.csv", "c,d": "w=v"}
         }
-    for name in ("t", "l", "weights"):
+    assert read_flags({"alpha": ['a.HIV=1, "b.c"=2', 'a."x, y"=3,d.e.f=4']}) == {
+        "alpha": {"a": {"HIV": 1, "x, y": 3}, "b.c": 2, "d": {"e.f": 4}}
+    }
+    for twice in ("a=1,a.b=1", "a.b=1,A.b=2", "a.b=1,a=2"):
+        with pytest.raises(PolicyError, match="--alpha has two values for column"):
+            read_flags({"alpha": [twice]})
+    for name in ("t", "l", "weights", "delta", "beta", "enhanced_beta"):
         found = read_flags({name: ["a=1", "b=2,c=3"]})[name]
         assert {column: str(value) for column, value in found.items()} == {"a": "1", "b": "2", "c": "3"}
 

@@ -79,14 +79,20 @@ RELEASES = {
     "--qi age,zip -k 3 --objective precision": (
         "--objective precision is of --method full_domain, not 'auto': set that, or leave it out"
     ),
+    "--qi age,zip -k 3 --steering-weight 5": (
+        "--steering-weight 5 is of --method steered, not 'auto': set that, or leave it out"
+    ),
+    "--qi age,zip -k 3 --method steered --sensitive diagnosis -l 2 --steering-weight 0": (
+        "--steering-weight 0: use a number above 0, where a quasi-identifier has 1"
+    ),
     "--qi age,zip -k 3 --release anatomy": (
-        "--release anatomy hides a person among l sensitive values and no -l is asked for: add -l 4"
+        "--release anatomy hides a person among the sensitive values of a class and no threshold is asked for: add -l 4, -t 0.2, or both"
     ),
     "--qi age,zip -k 3 --release anatmy": (
         "--release anatmy is unknown, did you mean 'anatomy'? Use table | anatomy | swap"
     ),
-    "--qi age,zip -k 3 --release anatomy --sensitive diagnosis -l 2 -t 0.2": (
-        "-t does not go with --release anatomy, whose quasi-identifiers are exact: use -l"
+    "--qi age,zip -k 3 --release anatomy --sensitive diagnosis -l 2 --beta 1": (
+        "--beta does not go with --release anatomy, whose quasi-identifiers are exact: use -l 4 or -t 0.2"
     ),
     "--qi age,zip -k 3 --suppression-limit 5": (
         "--suppression-limit 5: use a fraction of the records, not percent; 5 % is 0.05"
@@ -284,7 +290,7 @@ STATEMENTS = {
     ),
     "AUDIT VIEW w": ("hospital.main.w is not an anonymized view; SHOW ANONYMIZED VIEWS lists them"),
     "AUDIT TABLE patients WITH (quasi_identifiers = (age), kk = 3)": (
-        "unknown option 'kk', did you mean 'k'? Options: quasi_identifiers, sensitive, k, t, l, l_diversity, c, distance, hierarchies, suppressed (line 1, column 55)"
+        "unknown option 'kk', did you mean 'k'? Options: quasi_identifiers, sensitive, k, t, l, l_diversity, c, alpha, delta, beta, enhanced_beta, distance, hierarchies, suppressed (line 1, column 55)"
     ),
     "AUDIT TABLE patients": (
         "option 'quasi_identifiers' is missing: write quasi_identifiers = (age, zip) in WITH (...)"

@@ -26,6 +26,7 @@ TO_A_PIPE = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", slowly(TO_A_PIPE, one_of=3))
 def test_a_timeout_ends_waiting_for_who_reads_the_document(tmp_path: Path, name: str) -> None:
     """The work was done in time, and the pipe of -o was opened when the clock had been taken off."""

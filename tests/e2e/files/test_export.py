@@ -124,6 +124,7 @@ def assert_same_audit(con: duckanon.Connection, cells: list[list[str]]) -> None:
             assert (int(violations), passed) == (row["violations"], str(row["passed"]).lower())
 
 
+@pytest.mark.slow
 def test_duckdb_1_2_2_opens_and_audits_it(con: duckanon.Connection, tmp_path: Path) -> None:
     if not OLD_DUCKDB.is_dir():
         pytest.skip(

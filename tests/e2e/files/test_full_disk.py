@@ -21,6 +21,7 @@ ROOM = 65_536
 """Bytes of the largest file that the command may write; ten times as many are asked for."""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", slowly(["o.csv", "o.parquet", "o.duckdb"], one_of=2))
 def test_a_file_without_room_is_named_and_not_begun(tmp_path: Path, name: str) -> None:
     drawn = random.Random(1)

@@ -55,6 +55,7 @@ def test_a_parquet_file_carries_its_evidence(folder: Path) -> None:
     assert (code, err) == (0, ""), told
 
 
+@pytest.mark.slow
 def test_files_are_replaced_only_if_asked(folder: Path) -> None:
     given = ("anonymize", "in.csv", "out.csv", *FLAGS, "--evidence", "e.json", "--report", "r.html")
     for name in ("out.csv", "e.json", "r.html"):

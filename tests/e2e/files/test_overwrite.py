@@ -28,6 +28,7 @@ def exported(con: duckanon.Connection, file: Path, options: str = "overwrite = t
     con.execute(f"EXPORT ANONYMIZED VIEW v TO '{file}' WITH ({options})")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_the_file_is_replaced_and_keeps_its_permissions(tmp_path: Path, ending: str) -> None:
     file = tmp_path / f"o.{ending}"
@@ -152,6 +153,7 @@ def killed(process: subprocess.Popen[str]) -> None:
     process.stdout.close()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_a_night_that_is_killed_keeps_the_file_of_last_night(tmp_path: Path, ending: str) -> None:
     """Killed when the new file is written and has not its name; then after any time; the next night goes on."""

@@ -44,6 +44,7 @@ def numbers(page: str, column: str) -> list[list[str]]:
     return pages.cells(pages.tree(page), f"Numbers: {column}")[1:]
 
 
+@pytest.mark.slow
 def test_labels_stand_in_the_order_of_the_hierarchy_beside_the_original(
     con: duckdb.DuckDBPyConnection,
 ) -> None:
@@ -70,6 +71,7 @@ def test_a_set_counts_evenly_over_its_values_and_a_range_over_its_numbers(
     ]
 
 
+@pytest.mark.slow
 def test_many_leaves_stand_at_the_lowest_level_that_a_chart_has_room_for(
     con: duckdb.DuckDBPyConnection,
 ) -> None:

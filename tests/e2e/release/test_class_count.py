@@ -51,6 +51,7 @@ def con() -> Iterator[duckanon.Connection]:
         yield connection
 
 
+@pytest.mark.slow
 def test_classes_that_are_recoded_to_equal_values_are_one_class(
     con: duckanon.Connection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -110,6 +110,7 @@ def test_what_is_few_is_told_recorded_and_verified(con: duckanon.Connection, tmp
     assert verify(file) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
 def test_what_was_published_with_nulls_is_still_recorded_after_an_append(
     con: duckanon.Connection, tmp_path: Path

@@ -249,6 +249,7 @@ def test_range_and_set_are_said_to_be_exact(con: duckanon.Connection) -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_exported_file_says_what_was_proved(con: duckanon.Connection, tmp_path: Path) -> None:
     file = tmp_path / "o.duckdb"
     con.execute(f"{CREATE}; EXPORT ANONYMIZED VIEW v TO '{file}'")

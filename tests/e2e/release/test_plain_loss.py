@@ -6,6 +6,8 @@ import statistics
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 import duckanon
 from duckanon.release.unpublished import equivalence_classes
 from tests.literature.adult import COLUMNS
@@ -32,6 +34,7 @@ def penalty(table: dict[str, Sequence[Any]], names: Iterable[str]) -> float:
     return 100 * statistics.fmean(lost)
 
 
+@pytest.mark.slow
 def test_it_loses_no_more_than_global_recoding() -> None:
     """The penalty by its definition, of classes whose ages are audited below."""
     quasi = [name for name in COLUMNS if name != "age"]

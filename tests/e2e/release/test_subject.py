@@ -155,6 +155,7 @@ def test_what_cannot_be_counted_is_an_error(
     assert con.duckdb.execute("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchone() == (0,)
 
 
+@pytest.mark.slow
 def test_an_exported_file_says_what_was_proved(con: duckanon.Connection, tmp_path: Path) -> None:
     file = tmp_path / "o.duckdb"
     con.execute(f"{CREATE}; EXPORT ANONYMIZED VIEW v TO '{file}'")

@@ -25,6 +25,7 @@ def test_half_a_unit_of_what_is_released(means: set[float], half: float) -> None
     assert half_a_unit(means) == pytest.approx(half)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
 def test_rounded_means_tell_fewer_persons() -> None:
     """Most classes are told by all digits, few by those that tell the incomes of the release apart."""

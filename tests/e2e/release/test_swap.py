@@ -242,6 +242,7 @@ def test_frames_get_a_column_more() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_command_line_swaps(con: duckanon.Connection, tmp_path: Path) -> None:
     con.execute(f"COPY patients TO '{tmp_path / 'in.csv'}'")
     flags = [

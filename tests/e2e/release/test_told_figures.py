@@ -197,6 +197,7 @@ def texts_of(file: Path) -> str:
     return "\n".join(found) + file.read_bytes().decode("latin-1")
 
 
+@pytest.mark.slow
 def test_no_artefact_names_a_column_that_is_dropped(con: duckanon.Connection, tmp_path: Path) -> None:
     """Every door of DuckDB and Arrow; of Spark in tests/spark/test_folder.py."""
     (outcome,) = con.outcomes(f"CREATE ANONYMIZED VIEW v AS FROM people WITH ({DROPPED})", effect=True)

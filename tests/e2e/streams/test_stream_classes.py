@@ -156,6 +156,7 @@ def check_prefixes(ranges: list[tuple[Any, Any]], k: int) -> None:
             place += 1
 
 
+@pytest.mark.slow
 def test_what_castle_has_not_is_said(tmp_path: Path) -> None:
     source, out = tmp_path / "in.csv", tmp_path / "out.csv"
     source.write_text(visits(50))

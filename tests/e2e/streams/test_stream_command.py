@@ -145,6 +145,7 @@ def test_pipes_are_the_usual_ends_and_are_csv() -> None:
     assert again.stdout == done.stdout
 
 
+@pytest.mark.slow
 def test_report_is_kept_of_pipes_where_it_is_asked_for(tmp_path: Path) -> None:
     report = tmp_path / "r.json"
     assert piped(VISITS.encode(), *SMALL, "--report", report).returncode == 0

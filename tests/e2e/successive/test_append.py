@@ -87,6 +87,7 @@ def verify_in_a_file(con: duckanon.Connection) -> bool:
     return all(row["passed"] is not False for row in rows(con, "AUDIT VIEW v"))
 
 
+@pytest.mark.slow
 def test_an_exported_release_that_was_appended_to_is_verified(tmp_path: Path) -> None:
     """By command, as an auditor would; thresholds are those of the policy, not of the batch."""
     with persons() as con:

@@ -101,6 +101,7 @@ def test_rows_that_were_changed_by_hand_are_not_exported(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_an_audit_of_rows_that_were_changed_by_hand_says_so_until_they_are_renewed(
     con: duckanon.Connection, tmp_path: Path
 ) -> None:

@@ -142,6 +142,7 @@ def test_the_bytes_of_the_source_have_the_mark() -> None:
         assert marks(written(table().select([name]).replace_schema_metadata()))
 
 
+@pytest.mark.slow
 def test_no_column_of_a_table_keeps_a_value_of_a_suppressed_record() -> None:
     released = duckanon.anonymize_table(table(), policy())
     assert released.num_rows == 4

@@ -55,6 +55,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return made
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", RELEASES)
 def test_the_stock_command_line_repeats_the_recorded_audit(
     files: dict[str, Path], capsys: pytest.CaptureFixture[str], name: str
@@ -161,6 +162,7 @@ def test_audit_takes_roles_and_thresholds_from_the_file(files: dict[str, Path]) 
     assert (code, "use duckanon verify" in told) == (2, True)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("forged", "expected", "words"),
     [
@@ -177,6 +179,7 @@ def test_audit_by_a_forged_policy_says_whose_word_it_is(
     assert command("verify", file).returncode == 1
 
 
+@pytest.mark.slow
 def test_a_check_of_several_selects_is_verified(tmp_path: Path) -> None:
     """DuckDB stores several UNION ALL in another order than it reads them."""
     file = tmp_path / "several.duckdb"

@@ -102,6 +102,7 @@ def test_two_connections_audit_at_once(con: duckanon.Connection) -> None:
     assert kept(con) == ["release", "audit", "audit"]
 
 
+@pytest.mark.slow
 def test_audits_of_several_threads_are_all_recorded(con: duckanon.Connection) -> None:
     """Without a transaction of the user nothing keeps one from waiting for the other."""
 

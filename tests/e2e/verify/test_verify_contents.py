@@ -344,6 +344,7 @@ def test_a_changed_collation_is_a_difference(
     assert (code, line.partition(",")[0]) == (1, f"a column of {place} has the collation NOCASE")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("place", "told"),
     [

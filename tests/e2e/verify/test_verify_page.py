@@ -52,6 +52,7 @@ def page(file: Path) -> tuple[int, ET.Element, str]:
     return code, root, pages.text(root)
 
 
+@pytest.mark.slow
 def test_page_of_a_verified_file_needs_no_matplotlib(
     file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,6 +96,7 @@ def test_page_of_a_changed_file_tells_record_and_rows(file: Path) -> None:
     assert not list(root.iter("u"))
 
 
+@pytest.mark.slow
 def test_page_of_rows_that_break_the_policy(file: Path) -> None:
     altered(file, f"""UPDATE "{VIEW}" SET "{COLUMN}" = '<u>z' WHERE rowid = 0""")
     code, root, words = page(file)
@@ -104,6 +106,7 @@ def test_page_of_rows_that_break_the_policy(file: Path) -> None:
     assert "<u>z" in pages.text(pages.one(root, "div", aria_label="Violating classes"))
 
 
+@pytest.mark.slow
 def test_page_of_rows_that_cannot_be_audited(file: Path) -> None:
     altered(file, f'DELETE FROM "{VIEW}"')
     code, _, words = page(file)

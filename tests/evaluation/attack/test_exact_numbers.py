@@ -57,6 +57,7 @@ def by_x(con: duckdb.DuckDBPyConnection, **options: Any) -> SubsetRisk:
     return linkage(con, "o", "r", ["x"], **options).attacks[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("truth", ["id", None])
 @pytest.mark.parametrize("expression", some(UNCHANGED.values(), one_of=3), ids=UNCHANGED)
 def test_every_record_of_an_unchanged_table_is_found(

@@ -1,0 +1,228 @@
+"""Several columns as one key of an option, and the k of subsets of the quasi-identifiers.
+
+A key is a tuple of columns: ``(age, sex)`` in SQL, ``("age", "sex")`` in Python, ``"(age, sex)"`` where only
+text can be a key (TOML, JSON, the command line). In the options `k` and `k_subsets` a number as a key means
+all subsets of so many quasi-identifiers.
+
+Every combination of values of a subset is a union of combinations of a larger subset. So if all subsets of m
+quasi-identifiers keep k, all smaller subsets keep k, too: "exactly m" and "at most m" columns are one
+condition.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from duckanon.errors import PolicyError
+from duckanon.policy.names import fold, suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+Subset = int | tuple[str, ...]
+"""Columns by name; a number is every subset of so many quasi-identifiers."""
+
+WHOLE = "*"
+"""Key of the k of all quasi-identifiers together, beside the k of subsets."""
+
+SUBSETS_MAX = 500
+"""Largest number of subsets of one policy; all pairs of 32 quasi-identifiers are 496."""
+
+SUBSET_COLUMNS_MAX = 62
+"""Largest number of different columns in all subsets: the audit numbers the subsets by 64-bit integers."""
+
+V = TypeVar("V")
+
+_NAME = re.compile(r'\s*("(?:[^"]|"")*"|[^\s,"()](?:[^,"()]*[^\s,"()])?)\s*(?:,|\Z)')
+_PLAIN = re.compile(r'[^\s,"()](?:[^,"()]*[^\s,"()])?')
+
+
+class BySubset(Mapping[Subset, V]):
+    """Read-only values by subset; neither the order of columns nor the case of ASCII letters counts.
+
+    >>> BySubset({("Age", "sex"): 10})["sex", "age"]
+    10
+    """
+
+    __slots__ = ("_spelled",)
+
+    def __init__(self, values: Mapping[Subset, V]) -> None:
+        self._spelled = {folded(subset): (subset, value) for subset, value in values.items()}
+
+    def __getitem__(self, subset: Subset) -> V:
+        return self._spelled[folded(subset)][1]
+
+    def __iter__(self) -> Iterator[Subset]:
+        return (subset for subset, _ in self._spelled.values())
+
+    def __len__(self) -> int:
+        return len(self._spelled)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._spelled))
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+
+@dataclass(frozen=True)
+class SubsetThreshold:
+    """Columns of which every combination of released values needs k records, or subjects."""
+
+    columns: tuple[str, ...]  # in the order of the quasi-identifiers
+    k: int | None  # None: reported, not judged
+
+    @property
+    def name(self) -> str:
+        """Columns as reports name the subset: ``age, sex``."""
+        return listed(self.columns)
+
+
+def folded(key: str | Subset) -> str | Subset:
+    """Form in which two keys are equal if they mean the same columns, in any order and case.
+
+    >>> folded(("Sex", "age")) == folded(("age", "sex")), folded(("ZIP",)), folded("ZIP")
+    (True, 'zip', 'zip')
+    """
+    if isinstance(key, tuple):
+        names = sorted(fold(name) for name in key)
+        return names[0] if len(names) == 1 and names != [WHOLE] else tuple(names)
+    return fold(key) if isinstance(key, str) else key
+
+
+def key_columns(key: object) -> tuple[str, ...] | None:
+    """Columns of a key of several columns: a tuple, or text in parentheses; None for any other key.
+
+    >>> key_columns('(age, "last, first")'), key_columns(("age", "sex")), key_columns("age")
+    (('age', 'last, first'), ('age', 'sex'), None)
+    """
+    if isinstance(key, tuple | list):
+        return tuple(key)
+    if not isinstance(key, str) or not (key.startswith("(") and key.endswith(")")):
+        return None
+    columns, at, inside = [], 0, key[1:-1].strip()
+    while at < len(inside):
+        found = _NAME.match(inside, at)
+        if found is None:
+            raise PolicyError(f"{key!r} is no list of columns: write (age, sex), with quotes as in SQL")
+        text = found[1]
+        columns.append(text[1:-1].replace('""', '"') if text.startswith('"') else text)
+        at = found.end()
+    return tuple(columns)
+
+
+def key_text(columns: Iterable[str]) -> str:
+    """Text of a key of several columns, which `key_columns` reads.
+
+    >>> key_text(("age", "last, first"))
+    '(age, "last, first")'
+    """
+    return f"({listed(columns)})"
+
+
+def listed(columns: Iterable[str]) -> str:
+    """Names between commas, in double quotes where a name is not plain."""
+    return ", ".join(
+        name if _PLAIN.fullmatch(name) else '"' + name.replace('"', '""') + '"' for name in columns
+    )
+
+
+def subset_of(option: str, key: object) -> Subset | str:
+    """Subset that a key of `option` means; `WHOLE` stays text. PolicyError for an empty or wrong key."""
+    if key == WHOLE:
+        return WHOLE
+    if isinstance(key, str) and key.isascii() and key.isdigit():
+        key = int(key[:9])
+    if isinstance(key, int) and not isinstance(key, bool):
+        if key < 1:
+            raise PolicyError(f"{option} has subsets of {key} columns: use a size of at least 1")
+        return key
+    columns = key_columns(key)
+    columns = (key,) if columns is None and isinstance(key, str) and key else columns
+    if columns is None or not all(isinstance(name, str) and name for name in columns):
+        raise PolicyError(f"{option} takes names of columns or a number of columns as a key, not {key!r}")
+    if not columns:
+        raise PolicyError(f"{option} has a subset without a column: name at least one")
+    seen: set[str] = set()
+    for name in columns:
+        if fold(name) in seen:
+            raise PolicyError(f"{option} names column {name!r} twice in {key_text(columns)}: leave one out")
+        seen.add(fold(name))
+    return columns
+
+
+def united(
+    given: int | Mapping[Subset, int] | None, named: Mapping[Subset, int], k: int | None
+) -> BySubset[int] | int | None:
+    """The option `k_subsets` with the subsets that the option `k` names beside the whole."""
+    if given is None:
+        return BySubset(named) if named else None
+    if not named:
+        return given if isinstance(given, int) else BySubset(given)
+    if isinstance(given, int):
+        if k is None:
+            raise PolicyError(f"k_subsets = {given} has no k: write k_subsets = {{{given}: 50}}")
+        given = {given: k}
+    known = {folded(subset) for subset in given}
+    for subset in named:
+        if folded(subset) in known:
+            what = subset if isinstance(subset, int) else key_text(subset)
+            raise PolicyError(f"k and k_subsets both have {what}: leave one out")
+    return BySubset({**named, **given})
+
+
+def check_subsets(given: int | Mapping[Subset, int] | None, quasi: Sequence[str]) -> None:
+    """Raise unless every subset is of quasi-identifiers, and the subsets are not too many to audit."""
+    if given is None:
+        return
+    known, total, columns = {fold(name) for name in quasi}, 0, set()
+    for subset in (given,) if isinstance(given, int) else given:
+        if isinstance(subset, int):
+            if subset > len(quasi):
+                raise PolicyError(
+                    f"k_subsets has subsets of {subset} columns, and quasi_identifiers names {len(quasi)}: "
+                    f"use {len(quasi)} at most"
+                )
+            total += comb(len(quasi), subset)
+            columns |= known
+            continue
+        for name in subset:
+            if fold(name) not in known:
+                hint = suggestion(name, quasi) or ": add it to quasi_identifiers"
+                raise PolicyError(
+                    f"k of {key_text(subset)} names {name!r}, which is not in quasi_identifiers{hint}"
+                )
+        total += 1
+        columns |= {fold(name) for name in subset}
+    if total > SUBSETS_MAX:
+        raise PolicyError(
+            f"k_subsets asks for {total:,} subsets of the {len(quasi)} quasi-identifiers: use a smaller size, "
+            f"or name subsets, {SUBSETS_MAX} at most"
+        )
+    if len(columns) > SUBSET_COLUMNS_MAX:
+        raise PolicyError(
+            f"k of subsets is for {SUBSET_COLUMNS_MAX} columns at most, and its subsets name {len(columns)}"
+        )
+
+
+def subset_thresholds(
+    given: int | Mapping[Subset, int] | None, quasi: Sequence[str], k: int | None
+) -> tuple[SubsetThreshold, ...]:
+    """Every subset of a checked option once, with its largest k, in the order written; names as in `quasi`."""
+    found: dict[tuple[str, ...], int | None] = {}
+    for subset, threshold in ({given: k} if isinstance(given, int) else given or {}).items():
+        names = {} if isinstance(subset, int) else {fold(name) for name in subset}
+        chosen: Any = (
+            combinations(quasi, subset)
+            if isinstance(subset, int)
+            else [tuple(name for name in quasi if fold(name) in names)]
+        )
+        for columns in chosen:
+            before = found.get(columns)
+            found[columns] = threshold if before is None else max(before, threshold or before)
+    return tuple(SubsetThreshold(columns, threshold) for columns, threshold in found.items())
