@@ -1933,8 +1933,10 @@ verdict AS (
     FROM emd_verdict AS v JOIN setting ON setting.attribute = v.attribute
 ),
 report AS (
-    SELECT place, measure, attribute, threshold, CASE WHEN measure = 't_closeness' THEN max(value) ELSE min(value) END
-        AS value, count(*) AS classes, CAST(sum(CASE WHEN violated THEN 1 WHEN NOT violated THEN 0 END) AS BIGINT) AS
+    SELECT place, measure, attribute, threshold, CASE
+        WHEN measure IN ('t_closeness', 'joint_t_closeness') THEN max(value)
+        ELSE min(value)
+    END AS value, count(*) AS classes, CAST(sum(CASE WHEN violated THEN 1 WHEN NOT violated THEN 0 END) AS BIGINT) AS
         violations, CAST(sum(CASE WHEN violated THEN class_size WHEN NOT violated THEN 0 END) AS BIGINT) AS records,
         max(CASE WHEN violated THEN 1 WHEN NOT violated THEN 0 END) = 0 AS passed
     FROM verdict GROUP BY place, measure, attribute, threshold

@@ -17,10 +17,12 @@ from duckanon.errors import SourceError
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.policy.policy import AuditPolicy, options_from_toml, options_to_toml
+from duckanon.policy.subsets import key_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from duckanon.policy.bind import Attribute
 
 STAGE = "evidence"
 
@@ -96,11 +98,19 @@ def canonical(policy: AuditPolicy, columns: Sequence[tuple[str, str]], trees: Ma
         **thresholds,
         "l_diversity": policy.l_diversity,
         "c": None if policy.c is None else _short(policy.c),
+        "joint_t": _joint(policy, attributes),
+        "joint_distance": None if policy.joint_t is None else policy.joint_distance,
         "distance": {a.name: a.distance or "equal" for a in sensitive},
         "hierarchies": hierarchies,
         "suppressed": policy.suppressed,
     }
     return options_to_toml({name: value for name, value in options.items() if value not in (None, {}, [])})
+
+
+def _joint(policy: AuditPolicy, attributes: Sequence[Attribute]) -> dict[str, Decimal]:
+    """Thresholds of several columns by their text, columns and keys in order."""
+    bound = bind.joint_thresholds(policy, attributes)
+    return dict(sorted((key_text(sorted(one.columns)), _short(one.t)) for one in bound))
 
 
 def read_canonical(text: str) -> AuditPolicy:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from duckanon.errors import PolicyError
 from duckanon.policy.audit_policy import ROLES
 from duckanon.policy.checks import SHARE_OPTIONS
+from duckanon.policy.joint import JointThreshold
 from duckanon.policy.kinds import NUMBERS, RULES, default_rule, kind_of, rule_of
 from duckanon.policy.names import CLASS, RECORDS, ByColumn, columns_listed, fold, shortened, suggestion, twice
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from decimal import Decimal
 
+    from duckanon.policy.audit_policy import Asking
     from duckanon.policy.checks import Distance, Hierarchy
     from duckanon.policy.kinds import AsItIs, Kind, Recode
     from duckanon.policy.policy import AuditPolicy, Policy
@@ -127,6 +129,8 @@ def _check_shares(policy: Policy) -> None:
     for option in SHARE_OPTIONS:
         if getattr(policy, option) is not None:
             raise PolicyError(f"{option} is for audits: no release is made by it yet; leave it out")
+    if policy.joint_t is not None:
+        raise PolicyError("t of several columns is for audits: no release is made by it yet; leave it out")
 
 
 def _check_added(policy: Policy, types: ByColumn[str], roles: Mapping[str, Role]) -> None:
@@ -327,6 +331,21 @@ def _sensitive(policy: AuditPolicy, name: str, type_text: str) -> Attribute:
         delta=_of(policy.delta, name),
         beta=_of(policy.beta, name),
         enhanced_beta=_of(policy.enhanced_beta, name),
+    )
+
+
+def joint_thresholds(policy: Asking, attributes: Sequence[Attribute]) -> tuple[JointThreshold, ...]:
+    """Thresholds of several columns together, bound to the columns of the source."""
+    bound = ByColumn({attribute.name: attribute for attribute in attributes})
+    return tuple(
+        JointThreshold(
+            tuple(bound[column].name for column in columns),
+            tuple(bound[column].distance == "ordered" for column in columns),
+            policy.joint_distance == "maximum",
+            t,
+        )
+        for columns, t in (policy.joint_t or {}).items()
+        if isinstance(columns, tuple)
     )
 
 
