@@ -21,6 +21,7 @@ from tests.oracle import (
     reaches_l,
 )
 from tests.oracle_recode import digits_of
+from tests.oracle_shares import asked_of, keeps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -112,12 +113,17 @@ def assert_swap_valid(
 
 
 def assert_anatomy_valid(
-    source: Sequence[Row], first: Sequence[Row], second: Sequence[Row], policy: Mapping[str, Any]
+    source: Sequence[Row],
+    first: Sequence[Row],
+    second: Sequence[Row],
+    policy: Mapping[str, Any],
+    *,
+    trees: Mapping[str, Tree] | None = None,
 ) -> None:
-    """Fail unless two tables are the records of the source, divided, and keep k and the l of Xiao and Tao 2006.
+    """Fail unless two tables are the records of the source, divided, and keep k, the l of Xiao and Tao 2006, and t.
 
     The first has class_id and all columns but the sensitive ones; the second counts, for each class, how many
-    records have which sensitive values.
+    records have which sensitive values. t is that of the second table alone: a class from all classes.
     """
     roles = Roles.of(policy, list(source[0]))
     expected = [name for name in source[0] if name not in roles.identifiers]
@@ -135,7 +141,10 @@ def assert_anatomy_valid(
     assert sizes == Counter(row["class_id"] for row in values)
     assert sorted(sizes) == list(range(len(sizes)))
     assert min(sizes.values()) >= policy["k"]
-    for name in held:
+    thresholds = {name: value for name, value in policy.items() if name in ("k", "t", "distance")}
+    alone = replace(roles, quasi_identifiers=("class_id",))
+    _check_thresholds(values, alone, thresholds, trees or {})
+    for name in held if policy.get("l") is not None else ():
         for (number, _), records in Counter((row["class_id"], key(row[name])) for row in values).items():
             assert records * policy["l"] <= sizes[number], f"{records} of {sizes[number]} have one {name}"
 
@@ -149,7 +158,7 @@ def assert_ordered_by_values(released: Sequence[Row]) -> None:
 def _check_thresholds(
     released: Sequence[Row], roles: Roles, policy: Mapping[str, Any], trees: Mapping[str, Tree]
 ) -> None:
-    """Compare k, l and t of every class with the policy."""
+    """Compare k, l, t and the shares of values of every class with the policy."""
     found = classes(released, roles.quasi_identifiers)
     smallest = min(len(members) for members in found)
     assert smallest >= policy["k"], f"a class of {smallest} records, k = {policy['k']}"
@@ -161,6 +170,10 @@ def _check_thresholds(
             held = counts(members, name)
             wanted = None if c is None else exact(c)
             assert reaches_l(held, exact(l), kind, wanted), f"{name}: {held} is not {kind} {l}-diverse"
+        asked, values = asked_of(policy, name), [key(row[name]) for row in released]
+        for members in found if asked else ():
+            held_values = [key(row[name]) for row in members]
+            assert keeps(held_values, values, asked), f"{name}: {held_values} of {values} break {asked}"
         if t is not None:
             chosen = _of(policy.get("distance"), name)
             emds = class_emds(released, roles.quasi_identifiers, name, distance=chosen, tree=_of(trees, name))

@@ -15,6 +15,7 @@ import pyarrow as pa
 from duckanon.api import objects
 from duckanon.database import engine, templates
 from duckanon.database.intake import children, plain_type, readable
+from duckanon.database.objects_given import instead
 from duckanon.errors import DuckanonError, ReleaseError, SourceError, tell, user_frame
 from duckanon.policy.names import twice
 from duckanon.statements.tokens import tokenize, unquoted
@@ -35,10 +36,11 @@ def arrow_table(table: object) -> pa.Table:
     try:
         arrow = _arrow(table)
     except _UNREADABLE as cause:
-        words = "; ".join(map(str, cause.args)) or kind
+        words = instead(table) or "; ".join(map(str, cause.args)) or kind
         raise SourceError(f"cannot read a table from {kind}: {words}") from cause
     if arrow is None:
-        raise SourceError(f"cannot read a table from {kind}: give a pandas, polars or Arrow table")
+        words = instead(table) or "give a pandas, polars or Arrow table"
+        raise SourceError(f"cannot read a table from {kind}: {words}")
     for place, field in enumerate(arrow.schema):
         if pa.types.is_duration(field.type) and arrow.column(place).null_count:
             arrow = arrow.set_column(place, field, _with_zeros(arrow.column(place)))

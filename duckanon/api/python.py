@@ -8,7 +8,7 @@ import duckdb
 import pyarrow as pa
 
 from duckanon.api import sql_functions
-from duckanon.api.connection import Connection
+from duckanon.api.arguments import check_names, check_policy, plain
 from duckanon.api.frames import TEXTS, arrow_table, as_given, in_other_form, variables
 from duckanon.audits.html.charts import required
 from duckanon.audits.html.report import Page, html_report
@@ -31,6 +31,7 @@ from duckanon.statements.tokens import parse_name
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from duckanon.api.connection import Connection
     from duckanon.audits.report import Report
     from duckanon.policy.policy import AuditPolicy
     from duckanon.release.views import Release
@@ -75,10 +76,12 @@ def anonymize(
     DuckanonError
         The source, the policy or the name is wrong, or the audit failed. Nothing is published then.
     """
-    plain = _plain(con)
-    target = resolve(plain, parse_name(name))
-    with variables(plain, source):
-        return create(plain, _query(source), policy, target, or_replace=or_replace, effect=effect)
+    duck = plain(con)
+    check_names({"source": source, "name": name})
+    check_policy(policy)
+    target = resolve(duck, parse_name(name))
+    with variables(duck, source):
+        return create(duck, _query(source), policy, target, or_replace=or_replace, effect=effect)
 
 
 @interruptible
@@ -105,10 +108,13 @@ def audit(con: Connection | duckdb.DuckDBPyConnection, relation: str, policy: Po
         The relation or a column does not exist, or the relation is empty. A PolicyError if the policy asks
         for `subject`, `p_percent` or `min_values`, which cannot be checked in released rows.
     """
+    duck = plain(con)
+    check_names({"relation": relation})
+    check_policy(policy, audit=True)
     if isinstance(policy, Policy):
         check_of_rows(policy.subject, policy.p_percent, policy.min_values)
-    with variables(_plain(con), relation):
-        return audit_named(_plain(con), parse_name(relation), policy, called=relation)
+    with variables(duck, relation):
+        return audit_named(duck, parse_name(relation), policy, called=relation)
 
 
 @interruptible
@@ -166,11 +172,15 @@ def report(
     (True, True)
     """
     required()
+    duck = plain(con)
+    check_names({"relation": relation} | ({} if original is None else {"original": original}))
+    if policy is not None:
+        check_policy(policy, audit=True)
     file = None if path is None else check_beside(path, ".html", overwrite=overwrite)
-    plain, name = _plain(con), parse_name(relation)
+    name = parse_name(relation)
     trees: dict[str, str] = {}
     if policy is None:
-        audited, published, rows, trees = described(plain, resolve(plain, name))
+        audited, published, rows, trees = described(duck, resolve(duck, name))
         policy = Policy.from_toml(published.policy)
         measured = of_the_source(
             audited.classes, information_loss=published.information_loss, suppressed=published.suppressed
@@ -180,10 +190,10 @@ def report(
         audited = audit(con, relation, policy)
         asked = policy.audited() if isinstance(policy, Policy) else policy
         rows = kept_relation(
-            plain, named(name.catalog, name.schema, name.name), asked, f"report of {relation}"
+            duck, named(name.catalog, name.schema, name.name), asked, f"report of {relation}"
         )
-    before = None if original is None else subquery(engine.one_query(plain, _query(original)).strip())
-    text = html_report(plain, rows, audited, policy, original=before, title=title, trees=trees)
+    before = None if original is None else subquery(engine.one_query(duck, _query(original)).strip())
+    text = html_report(duck, rows, audited, policy, original=before, title=title, trees=trees)
     if file is not None:
         with drafts.draft(file) as draft:
             draft.write_text(text, encoding="utf-8")
@@ -208,7 +218,7 @@ def register(con: Connection | duckdb.DuckDBPyConnection) -> None:
     The table functions run when DuckDB binds the query, on their own cursor. They see only committed,
     non-temporary relations, and a prepared statement keeps the rows of its preparation.
     """
-    sql_functions.register(_plain(con))
+    sql_functions.register(plain(con))
 
 
 def unregister(con: Connection | duckdb.DuckDBPyConnection) -> None:
@@ -219,11 +229,7 @@ def unregister(con: Connection | duckdb.DuckDBPyConnection) -> None:
     con : Connection or duckdb.DuckDBPyConnection
         The connection. The scalar functions stay while another connection of the database uses them.
     """
-    sql_functions.unregister(_plain(con))
-
-
-def _plain(con: Connection | duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    return con.duckdb if isinstance(con, Connection) else con
+    sql_functions.unregister(plain(con))
 
 
 def _query(source: str) -> str:
@@ -268,6 +274,7 @@ def anonymize_table(table: object, policy: Policy) -> Any:
     >>> anonymize_table(people, Policy(quasi_identifiers="age", sensitive="pay", k=2)).to_pydict()
     {'age': [33, 33, 62, 62], 'pay': [3, 9, 4, 8]}
     """
+    check_policy(policy)
     source = arrow_table(table)
     with engine.in_memory() as con:
         register_source(con, source)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from dataclasses import asdict, replace
 from decimal import Decimal
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import duckdb
 
 from duckanon.api.execute import Outcome
 from duckanon.audits.legible import legible
@@ -24,7 +27,9 @@ from duckanon.release.effect import effect_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    import duckdb
+
+_IN_JSON = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL\(.*\)|BOOLEAN|VARCHAR|JSON")
+"""Types of DuckDB whose values a document of JSON holds as they are."""
 
 
 def show(outcome: Outcome | duckdb.DuckDBPyRelation | None, form: str = "text") -> None:
@@ -60,7 +65,7 @@ def show_rows(names: Sequence[str], rows: Iterable[Sequence[object]], form: str)
 def _document(outcome: Outcome | duckdb.DuckDBPyRelation) -> dict[str, object]:
     """Title, report and rows of an outcome as JSON takes them."""
     if not isinstance(outcome, Outcome):
-        return {"rows": _rows(outcome.columns, outcome.fetchall())}
+        return {"rows": _rows(outcome.columns, _values(outcome))}
     found: dict[str, object] = {"title": outcome.title}
     if outcome.report is not None:
         found["report"] = json.loads(outcome.report.to_json())
@@ -71,6 +76,25 @@ def _document(outcome: Outcome | duckdb.DuckDBPyRelation) -> dict[str, object]:
             outcome.table.column_names, zip(*outcome.table.to_pydict().values(), strict=True)
         )
     return found
+
+
+def _values(relation: duckdb.DuckDBPyRelation) -> list[tuple[object, ...]]:
+    """Rows of a relation; types that JSON lacks are texts, as the stock command line prints them."""
+    other = {place for place, kind in enumerate(relation.types) if not _IN_JSON.fullmatch(str(kind))}
+    if not other:
+        return relation.fetchall()
+    columns = [duckdb.ColumnExpression(name) for name in relation.columns]
+    shown = [
+        duckdb.FunctionExpression("to_json", column).cast("VARCHAR").alias(name) if place in other else column
+        for place, (name, column) in enumerate(zip(relation.columns, columns, strict=True))
+    ]
+    return [
+        tuple(
+            json.loads(value, parse_float=Decimal) if place in other and value is not None else value
+            for place, value in enumerate(row)
+        )
+        for row in relation.select(*shown).fetchall()
+    ]
 
 
 def _rows(names: Sequence[str], rows: Iterable[Sequence[object]]) -> list[dict[str, object]]:

@@ -40,8 +40,8 @@ _QUOTE, _DOUBLE = "'", '"'
 _QUOTED = r'"(?:[^"]|"")*"'
 _VALUE = rf'(?P<value>{_QUOTED}|[^,"\s][^,]*?|)\s*(?:,|\Z)'
 _NAME = re.compile(rf"\s*{_VALUE}")
-_SEVERAL = rf'\((?:{_QUOTED}|[^()"])*\)'
-_PAIR = re.compile(rf'\s*(?:(?P<column>{_SEVERAL}|{_QUOTED}|[^,="\s][^,=]*?)\s*=\s*)?{_VALUE}')
+_COLUMNS_TOGETHER = rf'\((?:{_QUOTED}|[^()"])*\)'
+_PAIR = re.compile(rf'\s*(?:(?P<column>{_COLUMNS_TOGETHER}|{_QUOTED}|[^,="\s][^,=]*?)\s*=\s*)?{_VALUE}')
 _PAIR_OF_VALUE = re.compile(
     rf'\s*(?:(?P<column>{_QUOTED}|[^,=".\s][^,=".]*?)\s*(?:\.(?P<named>{_QUOTED}|[^,="\s][^,="]*?)\s*)?=\s*)?{_VALUE}'
 )

@@ -139,6 +139,10 @@ OF_POLICY = {
         "beta-likeness by the lesser of beta and -ln of the share in the table", (), "none",
         "--enhanced-beta 1 or --enhanced-beta diagnosis=1", _ONE_OR_BY_COLUMN, list,
     ),
+    "joint_t": Option(
+        "largest EMD of several columns together; -t takes it, too", (), "none",
+        "--joint-t '(age,diagnosis)=0.3'", "(COLUMN,...)=NUMBER,...", list,
+    ),
     "joint_distance": Option(
         "distance of values of several columns, where -t is for these together: the greatest of the "
         "columns, or their mean", get_args(JointDistanceWord), "maximum",
@@ -159,6 +163,10 @@ OF_POLICY = {
     "levels": Option(
         "levels of a hierarchy that method full_domain may take, 0 for the values", (), "all",
         "--levels age=2,zip=1-3", "COLUMN=LEVEL,...", list,
+    ),
+    "steering_weight": Option(
+        "how much method steered spreads a class over the sensitive values, above 0", (),
+        "that of Proposition 1", "--steering-weight 50", "NUMBER",
     ),
     "recode": Option(
         "how a quasi-identifier is recoded", tuple(RULES), "by its type", "--recode age=range,zip=set",
@@ -197,7 +205,8 @@ OF_POLICY = {
 """Options of a policy, by name: whatever is given reaches a command as `flags`, by the same names."""
 
 OF_AUDIT = (
-    "quasi_identifiers", "sensitive", "k", "t", "l", "l_diversity", "c", *SHARE_OPTIONS, "joint_distance",
+    "quasi_identifiers", "sensitive", "k", "t", "l", "l_diversity", "c", *SHARE_OPTIONS, "joint_t",
+    "joint_distance",
     "distance",
 )  # fmt: skip
 """Options of a policy that every audit has."""

@@ -31,6 +31,9 @@ UNCOMPLETED_PART = "_DUCKANON_BEFORE"
 _NUMBERS = {"valid integer": "a whole number", "valid number": "a number"}
 """What an option takes, by the words of typer for it."""
 
+_TEXTS = {"MARK", "TEXT"}
+"""Forms of options whose value may be the empty text."""
+
 _SURPLUS = "Got unexpected extra argument(s) "
 """How the message of typer begins for arguments beyond those of a command."""
 
@@ -91,7 +94,7 @@ def _check(command: Any, ctx: Any, args: list[str]) -> None:
     if not args:
         return
     try:
-        _, _, order = command.make_parser(ctx).parse_args(list(args))
+        values, _, order = command.make_parser(ctx).parse_args(list(args))
     except typer.TyperException as wrong:
         unknown = getattr(wrong, "option_name", None)
         if unknown is None or not hasattr(wrong, "possibilities"):
@@ -103,6 +106,11 @@ def _check(command: Any, ctx: Any, args: list[str]) -> None:
         if count > 1 and isinstance(option, TyperOption) and not (option.multiple or option.is_eager):
             name = " or ".join([*option.opts, *option.secondary_opts])
             raise DuckanonError(f"{name} is given {count} times: give it once")
+    for option in order:
+        # An empty path would be the current folder.
+        if values.get(option.name) == "" and option.metavar not in _TEXTS:
+            name = _shown(option, ctx) if isinstance(option, TyperArgument) else option.opts[0]
+            raise DuckanonError(f"{name} is empty: give a value; a variable of the shell may be unset")
 
 
 def _form(command: Any, ctx: Any) -> str:

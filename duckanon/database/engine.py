@@ -9,6 +9,7 @@ import logging
 import re
 import shlex
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
@@ -16,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from duckanon.database import arrow, interrupts, templates
+from duckanon.database.objects_given import instead
 from duckanon.errors import SOURCE_QUERY, DuckanonError, Place, ReleaseError, SourceError, user_frame
 from duckanon.statements.tokens import split, tokenize
 
@@ -82,6 +84,9 @@ def variable_hint(cause: BaseException) -> str:
         return ""
     name, frame = match[1], user_frame(sys._getframe(1))
     value = frame.f_locals.get(name, frame.f_globals.get(name))
+    how = None if isinstance(value, str | Path) else instead(value)
+    if how is not None:
+        return f" {name!r} is a variable of Python, a {type(value).__name__}: {how}"
     if not hasattr(value, "__arrow_c_stream__"):
         return ""
     return (

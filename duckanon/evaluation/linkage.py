@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from duckanon import progress
-from duckanon.api.connection import Connection
+from duckanon.api.arguments import check_names, plain
 from duckanon.audits.legible import legible
 from duckanon.audits.report import text_table
 from duckanon.database.interrupts import interruptible
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from duckanon.api.connection import Connection
     from duckanon.evaluation.prepare import Prepared
 
 
@@ -265,9 +266,10 @@ def linkage(
     numbers do not count as equal. O(n log n) in SQL, and O((m + r) log m) on average for each subset, with m
     released classes and a sample of r records.
     """
-    plain = con.duckdb if isinstance(con, Connection) else con
+    duck = plain(con)
+    check_names({"original": original, "release": release})
     sides = Sides(_relation(original), _relation(release), original, release)
-    return attacked(plain, sides, Attack(quasi_identifiers=quasi_identifiers, **options))
+    return attacked(duck, sides, Attack(quasi_identifiers=quasi_identifiers, **options))
 
 
 def attacked(con: duckdb.DuckDBPyConnection, sides: Sides, attack: Attack) -> Linkage:

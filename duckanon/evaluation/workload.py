@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import duckdb
 
 from duckanon import progress
-from duckanon.api.connection import Connection
+from duckanon.api.arguments import check_names, plain
 from duckanon.database import engine, templates
 from duckanon.database.interrupts import interruptible
 from duckanon.database.relations import columns_of, lookup, named, relation_of, resolve, subquery
@@ -22,6 +22,8 @@ from duckanon.statements.tokens import parse_name, place_of, split, tokenize, un
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from duckanon.api.connection import Connection
 
 
 ROWS = 1_000_000
@@ -57,9 +59,10 @@ def compare(
     StatementError
         A statement is not a SELECT or does not read ``data``, or there is no statement.
     """
-    plain = con.duckdb if isinstance(con, Connection) else con
-    relations = _qualified(plain, original), _qualified(plain, release)
-    return compared(plain, relations, (original, release), read_queries(queries))
+    duck = plain(con)
+    check_names({"original": original, "release": release, "queries": queries})
+    relations = _qualified(duck, original), _qualified(duck, release)
+    return compared(duck, relations, (original, release), read_queries(queries))
 
 
 def compared(

@@ -99,7 +99,7 @@ def _each(name: str, argument: object, columns: int) -> list[object]:
     return entries
 
 
-__all__ = ["PUBLISHED", "Entry", "Method", "run_named"]
+__all__ = ["PUBLISHED", "Entry", "Method", "run_named", "run_steered"]
 
 Labels = NDArray[np.int64]
 Options = Mapping[str, Any]
@@ -219,6 +219,12 @@ def _steered(task: Task, options: Options) -> Labels:
     if "buckets" not in given:
         given["t"] = only.limits[0]
     return steered.steered_tcloseness(only.points, only.codes[0], only.k, base=_base(options), **given)
+
+
+def run_steered(task: Task, weight: float | None) -> Labels:
+    """Return the classes of 'steered' in a release: spread evenly for any number of records, by t or by l."""
+    only = _ordered(task, "steered") if task.limits else _single(task, "steered")
+    return steered.steered_evenly(only.points, only.codes[0], only.k, only.thresholds[0], weight=weight)
 
 
 def _sabre(task: Task, options: Options) -> Labels:

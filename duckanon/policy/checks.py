@@ -450,6 +450,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "method": _method,
     "objective": _word(get_args(Objective)),
     "levels": _by_column(_levels),
+    "steering_weight": _optional(_above_zero("a number above 0, where a quasi-identifier has 1")),
     "release": _word(get_args(Release)),
     "recode": _by_column(_recode),
     "weights": _by_column(_above_zero("a number above 0, or another role for the column")),

@@ -82,7 +82,7 @@ BY_NAME = {
         Method("sabre", "k and t", "O(n^2)", _SABRE),
         Method(
             "steered",
-            "k; t where no sensitive values are equal and the buckets divide n",
+            "k; t where no sensitive values are equal and the buckets divide n, in a release always",
             "O(n^2 / k)",
             _STEERED + ", Algorithm 1",
         ),

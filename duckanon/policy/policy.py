@@ -117,6 +117,10 @@ class Policy:
     levels : mapping from column to int or to a pair of int, optional
         Levels of the hierarchy of a quasi-identifier that method 'full_domain' may take: one level, 0 being
         the values, or the lowest and the highest. By default all.
+    steering_weight : number, optional
+        Weight, above 0, with which method 'steered' spreads a class over the sensitive values; a
+        quasi-identifier has 1. By default the weight of Proposition 1 of Domingo-Ferrer and Soria-Comas
+        (2017). Less weight gives classes of nearer records, of which more have to be merged to keep t and l.
     recode : mapping from column to {'mean', 'median', 'mode', 'range', 'set', 'hierarchy'}, optional
         How a quasi-identifier is recoded; by default by its type. Whole numbers with the name of a code
         (``zip``, ``plan_type``) are recoded by the mode.
@@ -137,9 +141,9 @@ class Policy:
         By default as many as the values of the column have.
     release : {'table', 'anatomy', 'swap'}
         'table': quasi-identifiers are recoded, one value a class. 'anatomy': one table has the exact
-        quasi-identifiers, a second table counts the sensitive values of each class; no value has more than
-        1 / l of the records of a class. 'swap': the values of each quasi-identifier are permuted within every
-        class. Under 'anatomy' and 'swap' a column has the number of the class.
+        quasi-identifiers, a second table counts the sensitive values of each class. It takes l (no value has
+        more than 1 / l of the records of a class), t, or both. 'swap': the values of each quasi-identifier
+        are permuted within every class. Under 'anatomy' and 'swap' a column has the number of the class.
     on_intersection : {'warn', 'error'}
         `warn` or `error` when this release, compared with earlier ones, narrows a subject to fewer than k.
     suppression_limit : number
@@ -189,6 +193,7 @@ class Policy:
     method: str = "auto"
     objective: Objective = "loss"
     levels: ByColumn[Levels] = _NO_COLUMN
+    steering_weight: float | None = None
     recode: ByColumn[Recode] = _NO_COLUMN
     weights: ByColumn[float] = _NO_COLUMN
     subject: tuple[str, ...] = ()
@@ -228,6 +233,7 @@ class Policy:
         method: str = "auto",
         objective: Objective = "loss",
         levels: Mapping[str, int | Sequence[int]] | None = None,
+        steering_weight: Number | None = None,
         recode: Mapping[str, Recode] | None = None,
         weights: Mapping[str, Number] | None = None,
         subject: Columns = (),
@@ -252,6 +258,7 @@ class Policy:
             check_columns(option, getattr(self, option), "quasi_identifiers", self.quasi_identifiers)
         _check_labels(self)
         _check_full_domain(self)
+        _check_steering(self)
         _check_as_it_is(self)
         _check_anatomy(self)
         _check_p_percent(self)
@@ -362,6 +369,15 @@ def _check_full_domain(policy: Policy) -> None:
             )
 
 
+def _check_steering(policy: Policy) -> None:
+    """Raise if a steering weight is given to a method other than 'steered'."""
+    if policy.steering_weight is not None and policy.method != "steered":
+        raise PolicyError(
+            f"steering_weight = {policy.steering_weight:g} is of method = 'steered', not {policy.method!r}: "
+            "set that, or leave it out"
+        )
+
+
 def _check_as_it_is(policy: Policy) -> None:
     """Raise unless the options fit quasi-identifiers that are not recoded."""
     if policy.release == "table":
@@ -379,24 +395,27 @@ def _check_as_it_is(policy: Policy) -> None:
 
 
 def _check_anatomy(policy: Policy) -> None:
-    """Raise unless the policy asks for one whole l and for nothing that two tables cannot keep."""
+    """Raise unless the policy asks for one whole l, for t or both, and for nothing else."""
     if policy.release != "anatomy":
         return
-    for option in ("t", *SHARE_OPTIONS, "joint_t"):
+    for option in (*SHARE_OPTIONS, "joint_t"):
         if getattr(policy, option) is not None:
             raise PolicyError(
-                f"{option} does not go with release = 'anatomy', whose quasi-identifiers are exact: use l"
+                f"{option} does not go with release = 'anatomy', whose quasi-identifiers are exact: use "
+                "l = 4 or t = 0.2"
             )
-    if policy.l is None:
+    if policy.l is None and policy.t is None:
         raise PolicyError(
-            "release = 'anatomy' hides a person among l sensitive values and no l is asked for: add l = 4"
+            "release = 'anatomy' hides a person among the sensitive values of a class and no threshold is "
+            "asked for: add l = 4, t = 0.2, or both"
         )
     if policy.l_diversity != "distinct":
         raise PolicyError(
             f"l_diversity = {policy.l_diversity!r} does not go with release = 'anatomy', whose l is its own: "
             "no value in more than 1 / l of a class; leave it out"
         )
-    whole_l(policy.l)
+    if policy.l is not None:
+        whole_l(policy.l)
 
 
 def _check_p_percent(policy: Policy) -> None:
@@ -430,6 +449,10 @@ def options_to_toml(options: Mapping[str, Any]) -> str:
 
 def options_from_toml(text: str) -> dict[str, Any]:
     """Options of TOML text by name, floats as Decimal; a PolicyError with its place if it is not TOML."""
+    if not isinstance(text, str) or text.endswith(".toml"):
+        raise PolicyError(
+            f"the policy is TOML as text, not its file {str(text)!r}: give the text of the file"
+        )
     long = _LONG_KEY.search(text)
     if long is not None:
         line = text.count("\n", 0, long.start()) + 1

@@ -18,11 +18,16 @@ FORMS: Mapping[str, str] = {
     ),
     "anatomy": (
         "released as 'anatomy', in two tables: classes are those of class_id; quasi-identifiers are exact, "
-        "so k is the size of a class and no k-anonymity; recursive l-diversity with l = 1, and c just above "
-        "1 / l, says that no sensitive value is in more than 1 / l of a class"
+        "so k is the size of a class and no k-anonymity"
     ),
 }
 """Note by form of release."""
+
+ANATOMY_L = (
+    "; recursive l-diversity with l = 1, and c just above 1 / l, says that no sensitive value is in more "
+    "than 1 / l of a class"
+)
+"""What the l of `release = 'anatomy'` means."""
 
 SUBJECTS = "k_subjects"
 """Measure of a release whose k counts subjects: fewest subjects of a class, measured at release."""
@@ -69,9 +74,15 @@ def reported_loss(loss: float, policy: Policy) -> float | None:
     return reported_figure(loss) if policy.p_percent is None else None
 
 
+def form_notes(forms: Collection[str], *, with_l: bool) -> tuple[str, ...]:
+    """Notes on the form of a release, with what its l means if there is one."""
+    meaning = ANATOMY_L if with_l else ""
+    return tuple(FORMS[form] + (meaning if form == "anatomy" else "") for form in forms if form in FORMS)
+
+
 def report_notes(policy: Policy) -> tuple[str, ...]:
     """Notes on a release under a policy."""
-    form = (FORMS[policy.release],) if policy.release in FORMS else ()
+    form = form_notes([policy.release], with_l=policy.l is not None)
     return (*form, *proved([SUBJECTS] * bool(policy.subject) + [P_PERCENT] * (policy.p_percent is not None)))
 
 

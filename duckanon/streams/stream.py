@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from duckanon.database import arrow, engine, templates
 from duckanon.database.intake import readable, register_source
+from duckanon.database.objects_given import instead
 from duckanon.database.relations import columns_of
 from duckanon.errors import PolicyError, ReleaseError, SourceError, tell
 from duckanon.kernels.steered.stream import renumber
@@ -30,7 +31,7 @@ from duckanon.streams.recoded import Encoder, OpenDigits
 from duckanon.streams.report import Counts, StreamReport
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Generator
     from types import TracebackType
 
     from numpy.typing import NDArray
@@ -68,6 +69,9 @@ class AnonymizedStream(Iterator[pa.RecordBatch]):
     """
 
     def __init__(self, batches: Iterable[pa.RecordBatch], policy: StreamPolicy) -> None:
+        # The rows of a table are not what its iterator gives.
+        if not isinstance(batches, Iterable) or hasattr(type(batches), "columns"):
+            raise _no_batches(batches)
         self._batches = iter(batches)
         self._policy = policy
         self._counts = Counts(policy.rows.k)
@@ -137,9 +141,16 @@ class AnonymizedStream(Iterator[pa.RecordBatch]):
             self._opened.close()
 
 
+def _no_batches(given: object) -> SourceError:
+    how = instead(given) or "give pyarrow.table(frame).to_batches()"
+    return SourceError(f"a stream is read from batches of Arrow, not from {type(given).__name__}: {how}")
+
+
 def _first(given: object, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
     """Return the first batch, an empty one if a reader without batches tells the columns."""
     for batch in batches:
+        if not isinstance(batch, pa.RecordBatch):
+            raise _no_batches(batch)
         return batch
     if isinstance(given, pa.RecordBatchReader):
         return arrow.nothing(given.schema)
@@ -266,7 +277,7 @@ class _State:
             self._recoder = self._recoder.rounded(roundings)
             made, values, written = self._recoder.written(*given)
         came = left.positions[written]
-        outside = np.setdiff1d(np.arange(len(left.positions)), written)
+        outside = np.flatnonzero(np.bincount(written, minlength=len(left.positions)) == 0)
         if len(outside):
             left = left.without(outside)
             subjects, points = np.delete(subjects, outside), np.delete(points, outside, 0)

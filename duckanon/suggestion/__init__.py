@@ -6,7 +6,7 @@ import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from duckanon.api.connection import Connection
+from duckanon.api.arguments import check_names, plain
 from duckanon.database import engine, templates
 from duckanon.database.engine import temporary
 from duckanon.database.interrupts import interruptible
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
+    from duckanon.api.connection import Connection
     from duckanon.suggestion.profile import Facts
 
 SAMPLE = 100_000
@@ -65,14 +66,15 @@ def suggest(con: Connection | duckdb.DuckDBPyConnection, relation: str) -> Sugge
     ...     [(column.name, column.role.value) for column in suggest(con, "people").columns]
     [('id', 'identifier'), ('age', 'quasi_identifier')]
     """
-    plain = con.duckdb if isinstance(con, Connection) else con
+    duck = plain(con)
+    check_names({"relation": relation})
     try:
         named = parse_name(relation)
     except PolicyError:
-        return suggest_query(plain, relation, name="the query", view="anonymized")
+        return suggest_query(duck, relation, name="the query", view="anonymized")
     parts = [part for part in (named.catalog, named.schema, named.name) if part is not None]
     stem = Path(named.name).stem if len(parts) == 1 else named.name
-    return suggest_query(plain, query_of(parts), name=".".join(parts), view=f"{stem}_anon")
+    return suggest_query(duck, query_of(parts), name=".".join(parts), view=f"{stem}_anon")
 
 
 def query_of(parts: Sequence[str]) -> str:

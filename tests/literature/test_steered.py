@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,11 +14,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
+from duckanon.kernels.closeness.reference import reference
+from duckanon.kernels.closeness.threshold import Threshold
 from duckanon.kernels.first.mdav import mdav, mdav1
 from duckanon.kernels.first.tcloseness_first import least_size
 from duckanon.literature.steered import (
     bucket_attribute,
     steered,
+    steered_evenly,
     steered_tcloseness,
     steering_weight,
 )
@@ -235,3 +241,43 @@ def test_unusable_input_is_refused() -> None:
         steered(points, 2, artificial=np.zeros((4, 1)), weights=[1, 2])
     with pytest.raises(ValueError, match="k must be at least 1"):
         steered(points, 0, artificial=np.zeros((4, 1)), weights=[1])
+
+
+def threshold(codes: Labels, **asked: Any) -> Threshold:
+    """Return a threshold on a column of a table."""
+    return Threshold(reference(np.bincount(codes), "ordered" if "t" in asked else "equal"), **asked)
+
+
+@pytest.mark.parametrize(("t", "size"), [("0.1", 5), ("0.05", 10)])
+def test_1001_records_reach_t_evenly(t: str, size: int) -> None:
+    """The record in the middle is set aside, so 1,000 records make classes of b, and one class has b + 1.
+
+    EMD by Eq. 1, dense, of distinct ranks.
+    """
+    points, ranks = pcd(1001)
+    labels = steered_evenly(points, ranks, 2, threshold(ranks, t=Fraction(t)))
+    assert sorted(np.bincount(labels).tolist()) == [size] * (1000 // size - 1) + [size + 1]
+    assert greatest_emd(ranks, labels) <= float(t)
+
+
+def test_even_classes_are_those_of_algorithm_1_where_the_buckets_divide_n() -> None:
+    draw = np.random.default_rng(8)
+    points, ranks = draw.normal(size=(240, 2)), draw.permutation(240)
+    even = steered_evenly(points, ranks, 4, threshold(ranks, t=Fraction("0.1")), weight=3.0)
+    assert np.array_equal(even, steered_tcloseness(points, ranks, 4, t="0.1", weight=3.0))
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(least=st.integers(1, 6), size=st.integers(1, 12), k=st.integers(1, 5), seed=st.integers(0, 999))
+def test_every_class_has_l_values_where_none_is_too_frequent(
+    least: int, size: int, k: int, seed: int
+) -> None:
+    """The claim at the top of the module, by counting: b divides n, no value has more than n / b."""
+    draw, buckets = np.random.default_rng(seed), max(k, least)
+    most = draw.permutation(np.repeat(np.arange(10 * buckets), draw.integers(1, size + 1, 10 * buckets)))
+    codes = np.unique(most[: buckets * size], return_inverse=True)[1]
+    n = len(codes) - len(codes) % buckets
+    codes = codes[:n] if np.bincount(codes[:n]).max(initial=0) <= n // buckets else np.arange(n)
+    codes = np.unique(codes, return_inverse=True)[1]
+    labels = steered_evenly(draw.integers(0, 4, (n, 2)), codes, k, threshold(codes, l=Decimal(least)))
+    assert all(len(set(codes[labels == label])) == buckets for label in range(labels.max() + 1))

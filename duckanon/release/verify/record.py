@@ -14,7 +14,7 @@ from duckanon.policy.bind import Role
 from duckanon.policy.kinds import RULES, UNRECODED
 from duckanon.policy.methods import RECORDED
 from duckanon.policy.policy import AuditPolicy
-from duckanon.policy.reported import FORMS, OF_THE_RECORDS, proved
+from duckanon.policy.reported import OF_THE_RECORDS, form_notes, proved
 from duckanon.release.chain import Place, link, origin
 from duckanon.release.metadata import SCHEMA, check_version
 from duckanon.release.tables import Released
@@ -152,8 +152,9 @@ class RecordedRelease:
     @property
     def told(self) -> tuple[str, ...]:
         """Remarks for readers of an audit of the release."""
-        forms = [FORMS[form] for form in {column.recode for column in self.columns} if form in FORMS]
-        return (*forms, *proved([row[0] for row in self.thresholds]))
+        measures = [row[0] for row in self.thresholds]
+        forms = {column.recode for column in self.columns if column.recode is not None}
+        return (*form_notes(forms, with_l="l_diversity" in measures), *proved(measures))
 
     @property
     def proved(self) -> dict[tuple[str, str | None], Decimal | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import subprocess
 import sys
@@ -177,3 +178,19 @@ def test_suggest_without_a_statement_is_an_error_where_it_alone_was_asked_for(
     assert "there is no statement" in error.splitlines()[-1]
     code, told, error = run(capsys, "suggest", table, "--sql", "--format", "json")
     assert (code, told, error.count("\n")) == (2, "", 1)
+
+
+def test_json_has_the_texts_of_the_stock_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """By the stock duckdb 1.5.6 with -json; a BLOB was Python's b'..', and 3 months were 90 days."""
+    query = (
+        r"SELECT '\xAA\x00a\x22'::BLOB AS b, [blob '\xAA'] AS bs, {'a': blob 'q\x01'} AS s, INTERVAL 3 MONTH AS i, "
+        "TIMESTAMPTZ '2020-01-01 10:00:00+00' AS z, UUID '00000000-0000-0000-0000-000000000001' AS u, "
+        "'101'::BIT AS f, NULL::BLOB AS n, 1 AS k"
+    )
+    code, told, _ = run(capsys, "sql", "SET TimeZone = 'UTC'; " + query, "--format", "json")
+    expected = {
+        "b": r"\xAA\x00a\x22", "bs": [r"\xAA"], "s": {"a": r"q\x01"}, "i": "3 months",
+        "z": "2020-01-01 10:00:00+00", "u": "00000000-0000-0000-0000-000000000001", "f": "101", "n": None,
+        "k": 1,
+    }  # fmt: skip
+    assert (code, json.loads(told)) == (0, {"rows": [expected]})

@@ -79,14 +79,20 @@ RELEASES = {
     "--qi age,zip -k 3 --objective precision": (
         "--objective precision is of --method full_domain, not 'auto': set that, or leave it out"
     ),
+    "--qi age,zip -k 3 --steering-weight 5": (
+        "--steering-weight 5 is of --method steered, not 'auto': set that, or leave it out"
+    ),
+    "--qi age,zip -k 3 --method steered --sensitive diagnosis -l 2 --steering-weight 0": (
+        "--steering-weight 0: use a number above 0, where a quasi-identifier has 1"
+    ),
     "--qi age,zip -k 3 --release anatomy": (
-        "--release anatomy hides a person among l sensitive values and no -l is asked for: add -l 4"
+        "--release anatomy hides a person among the sensitive values of a class and no threshold is asked for: add -l 4, -t 0.2, or both"
     ),
     "--qi age,zip -k 3 --release anatmy": (
         "--release anatmy is unknown, did you mean 'anatomy'? Use table | anatomy | swap"
     ),
-    "--qi age,zip -k 3 --release anatomy --sensitive diagnosis -l 2 -t 0.2": (
-        "-t does not go with --release anatomy, whose quasi-identifiers are exact: use -l"
+    "--qi age,zip -k 3 --release anatomy --sensitive diagnosis -l 2 --beta 1": (
+        "--beta does not go with --release anatomy, whose quasi-identifiers are exact: use -l 4 or -t 0.2"
     ),
     "--qi age,zip -k 3 --suppression-limit 5": (
         "--suppression-limit 5: use a fraction of the records, not percent; 5 % is 0.05"
@@ -284,7 +290,7 @@ STATEMENTS = {
     ),
     "AUDIT VIEW w": ("hospital.main.w is not an anonymized view; SHOW ANONYMIZED VIEWS lists them"),
     "AUDIT TABLE patients WITH (quasi_identifiers = (age), kk = 3)": (
-        "unknown option 'kk', did you mean 'k'? Options: quasi_identifiers, sensitive, k, t, l, l_diversity, c, alpha, delta, beta, enhanced_beta, distance, hierarchies, suppressed (line 1, column 55)"
+        "unknown option 'kk', did you mean 'k'? Options: quasi_identifiers, sensitive, k, t, l, l_diversity, c, alpha, delta, beta, enhanced_beta, joint_t, joint_distance, distance, hierarchies, suppressed (line 1, column 55)"
     ),
     "AUDIT TABLE patients": (
         "option 'quasi_identifiers' is missing: write quasi_identifiers = (age, zip) in WITH (...)"
@@ -338,6 +344,31 @@ def test_a_mistake_in_a_command_is_told_in_its_words(hospital: Path, line: str) 
 @pytest.mark.parametrize("text", STATEMENTS)
 def test_a_mistake_in_a_statement_is_told_in_sql(hospital: Path, text: str) -> None:
     require_error(hospital, ["sql", text, "-d", "hospital.duckdb"], STATEMENTS[text])
+
+
+NAMED = (
+    "anonymize IN OUT --report --evidence --policy", "audit SOURCE --output --policy --original --against",
+    "suggest TABLE --output", "verify FILE --output", "run FILE --database", "sql TEXT --database --picture",
+    "list DATABASE", "refresh RELEASE", "compare ORIGINAL RELEASE --queries --output",
+    "linkage ORIGINAL RELEASE --output", "compare-releases OLDER NEWER", "stream IN OUT --report",
+    "demo --export", "spark anonymize IN OUT --policy", "spark audit IN", "sql-kit DIR",
+)  # fmt: skip
+"""Commands with their arguments and options that name a file, a folder or a statement."""
+
+
+@pytest.mark.parametrize("line", NAMED)
+def test_an_empty_name_is_an_error(tmp_path: Path, line: str) -> None:
+    """An unset variable of the shell; an empty path would be the current folder."""
+    words = line.split()
+    names = [word for word in words if word.isupper()]
+    command = [word for word in words if word.islower() and not word.startswith("--")]
+    for name in words[len(command) :]:
+        places = ["" if one == name else "x" for one in names]
+        more = [name, ""] if name not in names else []
+        require_error(
+            tmp_path, [*command, *places, *more],
+            f"{name} is empty: give a value; a variable of the shell may be unset",
+        )  # fmt: skip
 
 
 def test_a_missing_table_without_a_database_says_that_there_is_none(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from tests.strategies import Case, cases, load, records_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-METHODS_WITH_REPAIR = ("auto", "kanonymity_first", "tcloseness_merge")
+METHODS_WITH_REPAIR = ("auto", "kanonymity_first", "steered", "tcloseness_merge")
 METHODS_BY_CUTS = ("mondrian", "mondrian_relaxed")
 METHODS_ELSEWHERE = ("full_domain",)
 """It needs hierarchies: tests/e2e/release/test_full_domain.py."""
@@ -35,7 +35,12 @@ METHODS_WITHOUT_REPAIR = tuple(
 REFUSALS = ("needs t", "takes one sensitive column", "takes one column", "ranks one 'ordered' column")
 """Of a method by name that cannot do what the policy asks."""
 
-REFUSALS_OF = {"auto": (), "tcloseness_merge": REFUSALS[:1], **dict.fromkeys(METHODS_BY_CUTS, ())}
+REFUSALS_OF = {
+    "auto": (),
+    "tcloseness_merge": REFUSALS[:1],
+    "steered": (*REFUSALS, "steers to a threshold"),
+    **dict.fromkeys(METHODS_BY_CUTS, ()),
+}
 """Of the methods that can do nearly everything: merging wants a threshold to merge for."""
 
 ZEROS = Case(

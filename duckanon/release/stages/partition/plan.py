@@ -21,7 +21,7 @@ from duckanon.kernels.recipes import (
     choice,
     recipes,
 )
-from duckanon.literature.registry import PUBLISHED, Task, run_named
+from duckanon.literature.registry import PUBLISHED, Task, run_named, run_steered
 from duckanon.release.stages.bucket import FIRST_CLASS_MAX_RECORDS, stratum_size, stream, tile_size
 from duckanon.release.stages.embed import coordinates, dimensions
 from duckanon.release.stages.partition.leave_out import leaves_out
@@ -233,7 +233,7 @@ def candidates(
     if policy.method != "auto":
         # Algorithm 1 continues across tiles: classes that still violate after a tile are merged between
         # tiles.
-        merging = policy.method in ("tcloseness_merge", "kanonymity_first")
+        merging = policy.method in ("tcloseness_merge", "kanonymity_first", "steered")
         return (Recipe(policy.method, k, "nearest" if merging else partner),)
     effort = policy.effort if policy.refine else None
     # With thresholds all tiles of a table need the same choice; without, only the tile counts.
@@ -312,8 +312,10 @@ def classes_of(
             cut, policy.k, [*codes], thresholds, trees=trees, stop=how.get("stop"), suppression=suppression
         )
         return run_named(recipe.start, task, {})
+    if recipe.start == "steered":
+        return _steered(points, codes, policy, thresholds)
     limited = [
-        (code, replace(h, l=None, l_kind="distinct", c=None), Fraction(h.t))
+        (code, replace(h, l=None, l_kind="distinct", c=None, shares=None), Fraction(h.t))
         for code, h in zip(codes, thresholds, strict=True)
         if h.t is not None
     ]
@@ -321,3 +323,24 @@ def classes_of(
         raise PolicyError(f"method = '{recipe.start}' needs t: give one, or use method = 'auto'")
     of_t, with_t, limits = (list(column) for column in zip(*limited, strict=True))
     return run_named(recipe.start, Task(points, policy.k, of_t, with_t, limits), {})
+
+
+def _steered(
+    points: npt.NDArray[np.float64],
+    codes: npt.NDArray[np.int64],
+    policy: Policy,
+    thresholds: Sequence[Threshold],
+) -> npt.NDArray[np.int64]:
+    """Classes steered to the t of a sensitive column, or without t to its l; `repair` merges the others."""
+    columns = list(zip(codes, thresholds, strict=True))
+    # The subjects come last, as distinct values of which a class needs k.
+    held = columns[:-1] if policy.subject else columns
+    if not held:
+        raise PolicyError(
+            "method = 'steered' steers to a threshold on sensitive values: add t = 0.2 or l = 3, or use "
+            "method = 'auto'"
+        )
+    aims = [(code, aim) for code, aim in held if aim.t is not None] or held
+    of, aimed = [code for code, _ in aims], [aim for _, aim in aims]
+    limits = [Fraction(aim.t) for aim in aimed if aim.t is not None]
+    return run_steered(Task(points, policy.k, of, aimed, limits), policy.steering_weight)
