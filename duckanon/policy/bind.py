@@ -103,8 +103,6 @@ def bind(policy: Policy, columns: Sequence[tuple[str, str]]) -> tuple[Attribute,
     """Attributes of all columns of a source, given as names with types in source order."""
     # A PolicyError if a column has no role, does not exist or stands twice, or its type does not suit its
     # role.
-    if policy.joint_t is not None:
-        raise PolicyError("t of several columns is for audits: no release is made by it yet; leave it out")
     types = _types(columns)
     roles = {
         fold(column): _ROLE_OF_OPTION[option]

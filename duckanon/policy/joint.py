@@ -17,6 +17,13 @@ JointDistanceWord = Literal["maximum", "sum"]
 """Distance of two joint values: the greatest of their columns' distances, or the sum by their number."""
 
 
+JOINT_MEASURES: Mapping[JointDistanceWord, str] = {
+    "maximum": "joint_t_closeness",
+    "sum": "joint_t_closeness_sum",
+}
+"""Names of thresholds in the metadata, by the distance of joint values."""
+
+
 class AskingTogether(Protocol):
     """The options of a policy that t of several columns reads."""
 

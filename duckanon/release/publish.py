@@ -16,6 +16,8 @@ from duckanon.database.engine import transaction
 from duckanon.database.fingerprint import fingerprint
 from duckanon.database.relations import columns_of, named
 from duckanon.errors import ReleaseError
+from duckanon.policy.bind import joint_thresholds
+from duckanon.policy.joint import JOINT_MEASURES
 from duckanon.policy.reported import MIN_VALUES, P_PERCENT, SUBJECTS
 from duckanon.release import metadata, successive
 from duckanon.release.chain import record
@@ -270,6 +272,8 @@ def _thresholds(made: Ready) -> list[dict[str, object]]:
         entries += [_entry(P_PERCENT, field.name, p) for field in judged(made.candidate.staged)]
     few = [one for one in made.report.measures if one.measure == MIN_VALUES]
     entries += [_entry(MIN_VALUES, one.attribute, one.threshold) for one in few]
+    for several in joint_thresholds(asked, made.sensitive):
+        entries.append(_entry(JOINT_MEASURES[asked.joint_distance], several.name, several.t))
     for one in made.sensitive:
         if one.l is not None:
             entry = _entry("l_diversity", one.name, one.l)
