@@ -288,7 +288,7 @@ def _thresholds(
         one = st.sampled_from([0.01, 0.1, 0.15, 0.3, 0.5, 1.0])
         asks["t"] = draw(one | st.fixed_dictionaries(dict.fromkeys(sensitive, one)))
         for name in sensitive if draw(st.booleans()) else ():
-            # An ENUM is released as text, so the order of its type is refused.
+            # The oracle sees the text of an ENUM, which is in alphabetical order.
             allowed = ["equal"] if types[name].startswith("ENUM") else ["ordered", "equal"]
             allowed += ["hierarchical"] if types[name] == "VARCHAR" else []
             asks.setdefault("distance", {})[name] = draw(st.sampled_from(allowed))
@@ -315,9 +315,10 @@ def _shares(
         one = st.sampled_from(numbers[model])
         asks[model] = draw(one | st.fixed_dictionaries(dict.fromkeys(sensitive, one)))
     letters = [c for c in sensitive if types[c] == "VARCHAR"]
-    if "alpha" in asks and letters and draw(st.booleans()):
-        asks["alpha"] = {letters[0]: {"a": 0.3, "b": 0.5}}
     usable = case.usable
+    if "alpha" in asks and letters and draw(st.booleans()):
+        held = sorted({row[letters[0]] for row in usable} - {None})
+        asks["alpha"] = {letters[0]: dict(zip(held[:2], (0.3, 0.5), strict=False))} if held else 0.8
     for name in sensitive if usable else ():
         held = [key(row[name]) for row in usable]
         if not keeps(held, held, {"alpha": limit_of(asks.get("alpha", 1), name)}):

@@ -69,7 +69,7 @@ def audit_joint(
     """
     with temporary(con) as workspace:
         values: dict[str, Any] = {"workspace": workspace, "qi": quasi_identifiers, "sensitive": asked.columns}
-        values |= {"relation": relation, "texts": texts}
+        values |= {"relation": relation, "texts": texts, "orders": asked.orders}
         for step in ("records", "classes", "values", "members"):
             engine.run(con, _text(step, values), stage, error=SourceError)
         found = given or _certificate(con, values, asked, stage)

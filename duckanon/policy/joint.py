@@ -45,6 +45,7 @@ class JointThreshold:
 
     columns: tuple[str, ...]  # as the source spells them
     ordered: tuple[bool, ...]  # of each column whether its ground distance is that of ranks
+    orders: tuple[tuple[str, ...] | None, ...]  # of each column its declared order, if there is one
     largest: bool  # whether the greatest distance of the columns counts, not their mean
     t: Decimal
 

@@ -289,7 +289,7 @@ def _limits(con: duckdb.DuckDBPyConnection, batch: _Batch) -> dict[str, Decimal]
             columns=columns,
             flag=flag,
         )
-        asked = [AuditColumn(one.name, one.distance or "equal") for one in measured]
+        asked = [AuditColumn(one.name, one.distance or "equal", order=one.order) for one in measured]
         report = audit_sql(con, subquery(query), [flag], asked, k=None, name="the new records", texts=set())
         distances = {
             measure.attribute: float(measure.value or 0)

@@ -5,10 +5,12 @@ View and comments follow from the metadata of the release, so that `verify` writ
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from duckanon.audits.columns import share_bounds
 from duckanon.database import engine, templates
 from duckanon.database.relations import named
 from duckanon.errors import ReleaseError
@@ -99,6 +101,7 @@ def check_query(exported: Exported) -> str:
         k=exported.policy.k,
         l_diversity=exported.policy.l_diversity,
         c=_short(exported.policy.c),
+        shares=_shares(attributes),
         trees={one.name: one.tree for one in exported.released},
         proved=exported.proved,
     ).strip()
@@ -121,8 +124,9 @@ def comments(exported: Exported) -> list[Comment]:
         for column in part.columns:
             text = _COUNT if column == own else texts[column]
             found.append(Comment("column", "main", table, text, column))
-    trees = {one.tree: one.name for one in exported.released if one.tree is not None}
-    found += [Comment("table", SCHEMA, tree, f"Hierarchy of {name}.") for tree, name in trees.items()]
+    for one in exported.released:
+        what = "Order of the values" if one.distance == "ordered" else "Hierarchy"
+        found += [Comment("table", SCHEMA, one.tree, f"{what} of {one.name}.")] if one.tree else []
     return found
 
 
@@ -131,6 +135,19 @@ def _audited(exported: Exported) -> list[Attribute]:
     order = [name for name, _ in exported.columns]
     bound = sorted(bind_audit(exported.policy, exported.columns), key=lambda one: order.index(one.name))
     return [replace(one, t=_short(one.t), l=_short(one.l)) for one in bound]
+
+
+def _shares(attributes: Sequence[Attribute]) -> dict[str, str]:
+    """Thresholds of the shares of values by option, as JSON by column."""
+    asked: dict[str, dict[str, Any]] = {}
+    for one in attributes:
+        for bound in share_bounds(one):
+            by_column, share = asked.setdefault(bound.option, {}), float(bound.threshold)
+            if bound.named is None:
+                by_column[one.name] = share
+            else:
+                by_column.setdefault(one.name, {})[bound.named] = share
+    return {option: json.dumps(by_column, ensure_ascii=False) for option, by_column in asked.items()}
 
 
 def _column(column: Released, audited: Attribute | None, policy: AuditPolicy) -> str:
@@ -145,6 +162,10 @@ def _column(column: Released, audited: Attribute | None, policy: AuditPolicy) ->
         c = "" if policy.c is None else f", c = {_short(policy.c)}"
         words += [] if audited.t is None else [f"t = {audited.t}"]
         words += [] if audited.l is None else [f"l = {audited.l} ({policy.l_diversity}{c})"]
+        words += [
+            f"{bound.option}{'' if bound.named is None else f' of {bound.named}'} = {_short(bound.threshold)}"
+            for bound in share_bounds(audited)
+        ]
     return f"{', '.join(words)}."
 
 

@@ -204,7 +204,14 @@ def check_kinds(policy: StreamPolicy, columns: Sequence[tuple[str, str]]) -> Non
 def stream_options(options: Mapping[str, Any]) -> StreamPolicy:
     """Return the policy of some options; defaults are k = 10 and delay = 100."""
     known = signature(stream_policy).parameters
+    if "order" in options:
+        raise PolicyError("order is not yet for streams: make ranks of the values before the stream")
     for name in options:
+        if name in ("delta", "beta", "enhanced_beta"):
+            raise PolicyError(
+                f"{name} is not for streams: it compares a class with all records of a table, and nobody has "
+                "read all of a stream; use t, which compares with the tuples read so far"
+            )
         if name not in known:
             raise PolicyError(f"unknown option {name!r} of a stream{suggestion(name, list(known))}")
     if "quasi_identifiers" not in options:
