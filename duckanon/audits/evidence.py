@@ -114,7 +114,7 @@ def canonical(policy: AuditPolicy, columns: Sequence[tuple[str, str]], trees: Ma
 def _joint(policy: AuditPolicy, attributes: Sequence[Attribute]) -> dict[str, Decimal]:
     """Thresholds of several columns by their text, columns and keys in order."""
     bound = bind.joint_thresholds(policy, attributes)
-    return dict(sorted((key_text(sorted(one.columns)), _short(one.t)) for one in bound))
+    return {key_text(one.columns): _short(one.t) for one in bound}
 
 
 def _shares(sensitive: Sequence[Attribute]) -> dict[str, dict[str, Any]]:

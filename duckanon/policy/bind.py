@@ -335,19 +335,22 @@ def _sensitive(policy: AuditPolicy, name: str, type_text: str) -> Attribute:
 
 
 def joint_thresholds(policy: Asking, attributes: Sequence[Attribute]) -> tuple[JointThreshold, ...]:
-    """Thresholds of several columns together, bound to the columns of the source."""
+    """Thresholds of several columns together, bound to the columns of the source; names are in order."""
     bound = ByColumn({attribute.name: attribute for attribute in attributes})
-    return tuple(
-        JointThreshold(
-            tuple(bound[column].name for column in columns),
-            tuple(bound[column].distance == "ordered" for column in columns),
-            tuple(bound[column].order for column in columns),
-            policy.joint_distance == "maximum",
-            t,
-        )
-        for columns, t in (policy.joint_t or {}).items()
-        if isinstance(columns, tuple)
-    )
+    found = []
+    for columns, t in (policy.joint_t or {}).items():
+        if isinstance(columns, tuple):
+            parts = sorted((bound[column] for column in columns), key=lambda one: one.name)
+            found.append(
+                JointThreshold(
+                    tuple(one.name for one in parts),
+                    tuple(one.distance == "ordered" for one in parts),
+                    tuple(one.order for one in parts),
+                    policy.joint_distance == "maximum",
+                    t,
+                )
+            )
+    return tuple(sorted(found, key=lambda one: one.columns))
 
 
 def _declared(orders: ByColumn[tuple[str, ...]], name: str, type_text: str) -> tuple[str, ...] | None:

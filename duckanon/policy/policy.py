@@ -356,6 +356,11 @@ def _check_full_domain(policy: Policy) -> None:
         for column in policy.levels:
             raise PolicyError(f"levels of {column!r} is {method}: set that, or leave it out")
         return
+    if policy.joint_t is not None:
+        raise PolicyError(
+            "method = 'full_domain' gives all records the same levels, and t of several columns together is "
+            "kept by merging single classes: use another method, or t of single columns"
+        )
     if not any(column in policy.hierarchies for column in policy.quasi_identifiers):
         option = f"hierarchies = {{{policy.quasi_identifiers[0]}: 'table'}}"
         raise PolicyError(f"method = 'full_domain' climbs hierarchies and there are none: add {option}")

@@ -150,6 +150,5 @@ def one_way(
     with interrupts.cleanup(con, lambda: drop_tiles(con, tiles)):
         partitioned: Partitioned = partition(con, staged, embedded, limits, tiles, policy)
     classes: Classes = repair(con, staged, embedded, limits, partitioned, policy)
-    if partitioned.plan.recipe.partner is not None:
-        classes = together(con, staged, embedded, classes, policy)
-    return way_of(partitioned, classes)
+    way = way_of(partitioned, classes)
+    return replace(way, classes=together(con, staged, embedded, classes, policy))
