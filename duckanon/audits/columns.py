@@ -57,12 +57,6 @@ class AuditColumn:
         """Its attributes in a report: the name, then a label for each value that alpha names."""
         return (self.name, *(label(self.name, b.named) for b in self.bounds if b.named is not None))
 
-    def placed_text(self, named: str | None) -> str | None:
-        """Text of a named value as the audit reads it: its place in an order, 0 if it has none."""
-        if named is None or self.order is None:
-            return named
-        return str(self.order.index(named) + 1 if named in self.order else 0)
-
 
 def label(column: str, named: str | None) -> str:
     """Attribute of a report: the column, or one value of it.

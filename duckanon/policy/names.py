@@ -51,8 +51,17 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     return f", did you mean {spelled[near[0]]!r}?" if near else ""
 
 
+NOT_ENFORCED = {
+    "n": "t is the distance from the whole table, and (n, t)-closeness is audited but not enforced: leave n "
+    "out, and audit by the macros nt_closeness_ordered and nt_closeness_equal",
+}
+"""Options of privacy models that only audits have, with the reason."""
+
+
 def unknown_option(name: str, known: Sequence[str]) -> str:
     """Error text in one line for an unknown option: the nearest name, if one is near, and all known names."""
+    if name in NOT_ENFORCED:
+        return f"option {name!r} is refused: {NOT_ENFORCED[name]}"
     return f"unknown option {name!r}{suggestion(name, known) or ';'} Options: {', '.join(known)}"
 
 
