@@ -19,6 +19,7 @@ from duckanon.policy.policy import AuditPolicy
 from duckanon.policy.reported import OF_THE_RECORDS, form_notes, proved
 from duckanon.release.chain import Place, link, origin
 from duckanon.release.metadata import SCHEMA, check_version, order_of, tables
+from duckanon.release.proofs import proof_tables
 from duckanon.release.tables import Released
 
 if TYPE_CHECKING:
@@ -177,6 +178,11 @@ class RecordedRelease:
     def proved(self) -> dict[tuple[str, str | None], Decimal | None]:
         """Thresholds by measure and column that were proved from the source, not from released rows."""
         return {(row[0], row[1]): row[2] for row in self.thresholds if row[0] in OF_THE_RECORDS}
+
+    @property
+    def proofs(self) -> dict[str, str]:
+        """Tables of its certificates by the names of the columns."""
+        return proof_tables(self.release_id, self.thresholds)
 
     @property
     def released(self) -> tuple[Released, ...]:
