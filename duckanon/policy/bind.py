@@ -86,6 +86,13 @@ class Attribute:
     enhanced_beta: Decimal | None = None
 
     @property
+    def limited(self) -> bool:
+        """Whether its values in a class must keep a threshold."""
+        return bool(self.alpha_of) or any(
+            getattr(self, option) is not None for option in ("t", "l", *SHARE_OPTIONS)
+        )
+
+    @property
     def has_total(self) -> bool:
         """Whether its released mean times the records gives a total; a date has no zero, so no total."""
         return self.recode == "mean" and self.kind in {"integer", "decimal", "float"}
@@ -95,7 +102,6 @@ def bind(policy: Policy, columns: Sequence[tuple[str, str]]) -> tuple[Attribute,
     """Attributes of all columns of a source, given as names with types in source order."""
     # A PolicyError if a column has no role, does not exist or stands twice, or its type does not suit its
     # role.
-    _check_shares(policy)
     types = _types(columns)
     roles = {
         fold(column): _ROLE_OF_OPTION[option]
@@ -121,13 +127,6 @@ def bind(policy: Policy, columns: Sequence[tuple[str, str]]) -> tuple[Attribute,
             "by 'mean': leave it out"
         )
     return bound
-
-
-def _check_shares(policy: Policy) -> None:
-    """Raise if a release should keep a threshold that audits alone know."""
-    for option in SHARE_OPTIONS:
-        if getattr(policy, option) is not None:
-            raise PolicyError(f"{option} is for audits: no release is made by it yet; leave it out")
 
 
 def _check_added(policy: Policy, types: ByColumn[str], roles: Mapping[str, Role]) -> None:

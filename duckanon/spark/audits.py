@@ -14,9 +14,9 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from duckanon.audits.columns import audit_columns
 from duckanon.audits.portable import part_sql
 from duckanon.audits.report import COLUMNS, Measure, Report
-from duckanon.audits.run import audit_columns
 from duckanon.database import arrow, engine, templates
 from duckanon.errors import PolicyError, SourceError
 from duckanon.policy.bind import Role, bind_audit
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark import Broadcast
     from pyspark.sql import DataFrame
 
-    from duckanon.audits.run import AuditColumn
+    from duckanon.audits.columns import AuditColumn
     from duckanon.policy.policy import AuditPolicy
     from duckanon.spark.steps import Steps
     from duckanon.spark.tasks import StoredRecords

@@ -222,7 +222,7 @@ def _release(
         target=Target(home, schema, view),
         table=table,
         **dict(zip(_SIZES, sizes, strict=True)),
-        columns=tuple(RecordedColumn(*column, order=_order(con, home, *column[-2:])) for column in columns),
+        columns=tuple(RecordedColumn(*column, _order(con, home, *column[-2:])) for column in columns),
         thresholds=tuple(thresholds),
         audits=tuple(_audits(audits)),
     )

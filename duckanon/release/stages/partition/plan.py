@@ -315,7 +315,7 @@ def classes_of(
     if recipe.start == "steered":
         return _steered(points, codes, policy, thresholds)
     limited = [
-        (code, replace(h, l=None, l_kind="distinct", c=None), Fraction(h.t))
+        (code, replace(h, l=None, l_kind="distinct", c=None, shares=None), Fraction(h.t))
         for code, h in zip(codes, thresholds, strict=True)
         if h.t is not None
     ]
