@@ -9,7 +9,9 @@ With sensitive values it follows the rule that the project gives itself where th
 that lacks values for l, or is above t from the tuples that were read (all, or the last of them), takes a tuple
 of another subject: that after which the fewest values lack, then the least EMD is above t, then the nearest to
 its centroid, then the first. It goes on while what lacks, or else what is above, becomes less. EMD is that of
-Li et al. 2007, section 5: the mean difference of distribution functions, or half the sum of differences.
+Li et al. 2007, section 5: the mean difference of distribution functions, or half the sum of differences; in a
+hierarchy of height H, the mean over the levels below the root of half the sum of differences. Beside the EMD above
+t there counts how far recursive l is missed, (1 + r_1 - c (r_l + ...)) / s, and how far shares are too large.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 class Expected(NamedTuple):
@@ -36,6 +38,11 @@ class Asked(NamedTuple):
     ordered: bool
     t: Fraction | None
     l: int  # noqa: E741 - l-diversity has this name everywhere
+    c: Fraction | None = None  # of recursive l
+    paths: Sequence[Sequence[int]] | None = (
+        None  # of each value its node on each level, the value to the root
+    )
+    shares: Mapping[int, Fraction] | None = None  # largest share of a value; None is every other value
 
 
 class Stream(NamedTuple):
@@ -119,8 +126,37 @@ def lacking(found: list[int], read: int, stream: Stream) -> tuple[int, Fraction]
         members = [values[j] for j in found]
         few += max(0, asked.l - len(set(members)))
         if asked.t is not None:
-            above += max(Fraction(0), emd(members, values[first:read], asked.ordered) - asked.t)
+            above += max(Fraction(0), distance(members, values[first:read], asked) - asked.t)
+        if asked.c is not None:
+            above += missed(members, asked.l, asked.c)
+        for value, share in shares_of(members).items():
+            most = (asked.shares or {}).get(value)
+            above += Fraction(0) if most is None else max(Fraction(0), share - most)
     return few, above
+
+
+def missed(members: Sequence[int], l: int, c: Fraction) -> Fraction:  # noqa: E741 - as above
+    """How far recursive (c, l)-diversity is missed; 0 if r_1 < c (r_l + ... + r_m)."""
+    counts = sorted((members.count(value) for value in set(members)), reverse=True)
+    lack = counts[0] - c * sum(counts[l - 1 :])
+    return Fraction(0) if lack < 0 else (1 + lack) / len(members)
+
+
+def shares_of(members: Sequence[int]) -> dict[int, Fraction]:
+    """The share of each value in a class."""
+    return {value: Fraction(members.count(value), len(members)) for value in set(members)}
+
+
+def distance(members: Sequence[int], population: Sequence[int], asked: Asked) -> Fraction:
+    """The earth mover's distance under the ground distance asked."""
+    if asked.paths is None:
+        return emd(members, population, asked.ordered)
+    height = len(asked.paths[0]) - 1
+    levels = [
+        emd([asked.paths[v][h] for v in members], [asked.paths[v][h] for v in population], ordered=False)
+        for h in range(height)
+    ]
+    return sum(levels, Fraction(0)) / height
 
 
 def emd(members: Sequence[int], population: Sequence[int], ordered: bool) -> Fraction:

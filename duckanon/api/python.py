@@ -333,10 +333,10 @@ def anonymize_stream(
         Carminati, Ferrari and Tan (2011), which releases ranges. A tuple may leave after its class, with the
         ranges of that class. At any time, each released combination of ranges has at least k subjects.
     **options
-        ``sensitive``, ``t``, ``l``, ``distance``: as in `Policy`, with distinct l and no 'hierarchical'
-        distance; not with 'castle'. A class is released if it has l values and its EMD from the tuples read
-        so far is at most t. Otherwise the class takes the tuples that help most, or its oldest tuple is
-        dropped.
+        ``sensitive``, ``t``, ``l``, ``l_diversity``, ``c``, ``alpha``, ``distance``: as in `Policy`, where
+        ``alpha`` names texts only; not with 'castle'. A class is released if it keeps l and alpha, and its
+        EMD from the tuples read so far is at most t. Otherwise the class takes the tuples that help most, or
+        its oldest tuple is dropped.
         ``reference``: 'all' compares with all tuples read, 'window' with the last ``window`` tuples, by
         default 10 (delay + 1).
         ``identifiers``: columns that are dropped.
@@ -373,9 +373,9 @@ def anonymize_stream(
     that no option names are written unchanged; a dictionary has only the values of its batch. Two different
     texts have the distance of the ends of a range of numbers; beyond 16 different texts some count as equal.
 
-    Time: O(delay d) a class; 'castle' needs O(clusters d) more a tuple; t and l need O(v) more a class for v
-    different sensitive values. Memory: delay + 1 tuples, two batches, the sensitive values of all tuples read
-    or of the window, and for 'castle' 1,000 classes for reuse.
+    Time: O(delay d) a class; 'castle' needs O(clusters d) more a tuple; t, l and alpha need O(v) more a class
+    for v different sensitive values, times the levels of a hierarchy. Memory: delay + 1 tuples, two batches,
+    the sensitive values of all tuples read or of the window, and for 'castle' 1,000 classes for reuse.
 
     Examples
     --------

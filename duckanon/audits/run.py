@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from duckanon.audits.columns import audit_columns, rank
+from duckanon.audits.columns import SHARE_MEASURES, audit_columns, rank
 from duckanon.audits.evidence import evidence_of
 from duckanon.audits.headers import rows_of
 from duckanon.audits.legible import legible
@@ -29,7 +29,7 @@ from duckanon.policy.policy import AuditPolicy, Policy
 from duckanon.statements.options import options_to_audit
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     import duckdb
 
@@ -64,7 +64,7 @@ def audit_relation(
         report = audit_attributes(con, relation, attributes, policy, trees, name=name)
         report = _with_suppressed(con, whole, report, attributes, policy, stage)
         beyond = warnings_of(con, relation, columns, attributes, roles=roles, stage=stage)
-        report = replace(report, warnings=(*report.warnings, *beyond))
+        report = replace(report, warnings=(*report.warnings, *_unknown_values(report), *beyond))
         if not evidence:
             return report
         return replace(report, evidence=evidence_of(con, whole, policy, trees).to_dict())
@@ -86,6 +86,13 @@ def kept_relation(con: duckdb.DuckDBPyConnection, relation: str, policy: AuditPo
             f"{stage}: every record is suppressed = {policy.suppressed!r}: there is nothing to audit"
         )
     return kept
+
+
+def _unknown_values(report: Report) -> Iterator[str]:
+    """Warnings of values that alpha names and no record has: a misspelt value would pass unseen."""
+    for measure in report.measures:
+        if measure.measure == SHARE_MEASURES["alpha"] and measure.value == 0:
+            yield f"alpha names a value that no record has: {legible(str(measure.attribute))}"
 
 
 _MARKS = ("*", "**", "NA", "N/A", "NULL", "?", "-")

@@ -52,8 +52,8 @@ _NUMBER = Option("", (), "none", "", "NUMBER", int)
 
 
 @command(
-    "quasi_identifiers", "k", "subject", "sensitive", "t", "l", "distance", "identifiers", "recode",
-    "min_values", "digits", "weights", "hierarchies", "nulls", "method", "form",
+    "quasi_identifiers", "k", "subject", "sensitive", "t", "l", "l_diversity", "c", "alpha", "distance",
+    "identifiers", "recode", "min_values", "digits", "weights", "hierarchies", "nulls", "method", "form",
     quasi_identifiers=OF_POLICY["quasi_identifiers"]._replace(default="required"),
     k=OF_POLICY["k"]._replace(
         meaning="tuples of a class, each of another subject, at least 2", default="10", value=10,
@@ -322,8 +322,8 @@ def _numbers(options: Mapping[str, Any]) -> set[str]:
 
 
 def _guarded(options: Mapping[str, Any]) -> Sequence[str]:
-    """Columns of which classes must keep t and l in the file, where values with one text are one value."""
-    return options["sensitive"] if {"t", "l"} & options.keys() and "sensitive" in options else ()
+    """Columns with thresholds, which classes must keep in the file: values with one text are one value."""
+    return options["sensitive"] if {"t", "l", "alpha"} & options.keys() and "sensitive" in options else ()
 
 
 def _batches(

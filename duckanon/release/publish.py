@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from duckanon.audits.columns import label, share_bounds
 from duckanon.audits.evidence import SCHEMA_VERSION, evidence_of
 from duckanon.database import engine, templates
 from duckanon.database.engine import transaction
@@ -294,6 +295,10 @@ def _thresholds(made: Ready) -> list[dict[str, object]]:
             entries.append({**entry, "l_diversity": asked.l_diversity, "c": asked.c})
         if one.t is not None:
             entries.append(_entry("t_closeness", one.name, one.t))
+        entries += [
+            _entry(bound.measure, label(one.name, bound.named), bound.threshold)
+            for bound in share_bounds(one)
+        ]
     return entries
 
 

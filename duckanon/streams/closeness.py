@@ -1,12 +1,12 @@
-"""t and l of a stream: sensitive values get numbers, in the order of the values.
+"""t, l and alpha of a stream: sensitive values get numbers, in the order of the values.
 
-Independent counts check t and l again when a class leaves.
+Independent counts check all of them again when a class leaves.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -16,16 +16,22 @@ import pyarrow.compute as pc
 
 from duckanon.database import arrow
 from duckanon.errors import PolicyError, ReleaseError
-from duckanon.kernels.steered.stream import AttributeLimit
-from duckanon.policy.bind import Role
+from duckanon.kernels.steered.stream import AttributeLimit, Known
+from duckanon.policy.bind import Role, bind_audit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    import duckdb
     from numpy.typing import NDArray
 
     from duckanon.policy.bind import Attribute
+    from duckanon.policy.policy import Policy
+    from duckanon.streams.coordinates import Climb
     from duckanon.streams.methods import Departure
+
+ENTROPY_AUDIT_MARGIN = 1e-9
+"""By how much the entropy of unequal counts must exceed log l, as in the audit."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,7 @@ class Renumbering:
 
     places: list[NDArray[np.int64]]  # new number of each old number; -1 for a forgotten value
     sizes: list[int]  # numbers now in use
+    known: list[Known]  # nodes above the values in their hierarchy, and their largest shares
 
     def of(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
         """New codes (S, m) of old ones."""
@@ -45,8 +52,10 @@ class Renumbering:
 class SensitiveValues:
     """The known values of each column, ascending, NaN and NULL last, as an audit orders them."""
 
-    def __init__(self, attributes: Sequence[Attribute], types: dict[str, pa.DataType]) -> None:
-        self.attributes = attributes
+    def __init__(
+        self, attributes: Sequence[Attribute], types: dict[str, pa.DataType], climbs: Mapping[str, Climb]
+    ) -> None:
+        self.attributes, self._climbs = attributes, climbs
         self._known = [arrow.sortable(pa.nulls(0, types[one.name])) for one in attributes]
         for one, known in zip(attributes, self._known, strict=True):
             try:
@@ -57,8 +66,18 @@ class SensitiveValues:
                     "CAST it to VARCHAR"
                 ) from cause
 
-    def learn(self, tuples: pa.Table, counts: Sequence[NDArray[np.int64]] | None) -> Renumbering | None:
-        """Learn the values of tuples and forget values with count 0; None if all values are known."""
+    def learn(
+        self,
+        con: duckdb.DuckDBPyConnection,
+        tuples: pa.Table,
+        first: int,
+        counts: Sequence[NDArray[np.int64]] | None,
+    ) -> Renumbering | None:
+        """Learn the values of tuples and forget values with count 0; None if all values are known.
+
+        `first` is the place of the first tuple in the stream, from 0. A SourceError for a value that is no
+        leaf of its hierarchy.
+        """
         columns = [arrow.sortable(tuples.column(one.name)) for one in self.attributes]
         new = [arrow.distinct(column) for column in columns]
         unknown = [
@@ -67,6 +86,8 @@ class SensitiveValues:
         ]
         if not any(unknown):
             return None
+        for name, climb in self._climbs.items():
+            climb.nodes(con, tuples.column(name), first)
         places = []
         for place, (known, values) in enumerate(zip(self._known, new, strict=True)):
             stay = known if counts is None else known.filter(pa.array(counts[place][: len(known)] > 0))
@@ -74,7 +95,17 @@ class SensitiveValues:
             found = arrow.places_among(known, now)
             places.append(arrow.numbers(pc.fill_null(found, -1)).astype(np.int64))
             self._known[place] = now
-        return Renumbering(places, [len(known) for known in self._known])
+        told = [
+            Known(self._nodes(con, one, known), _shares(one, known))
+            for one, known in zip(self.attributes, self._known, strict=True)
+        ]
+        return Renumbering(places, [len(known) for known in self._known], told)
+
+    def _nodes(self, con: duckdb.DuckDBPyConnection, one: Attribute, known: pa.Array) -> NDArray[np.int64]:
+        """Nodes (H, M) above the known values, below the root; H is 0 without a hierarchy."""
+        if one.name not in self._climbs:
+            return np.zeros((0, len(known)), np.int64)
+        return self._climbs[one.name].nodes(con, pa.chunked_array([known]), 0)[:, :-1].T
 
     def of(self, tuples: pa.Table) -> NDArray[np.int64]:
         """Numbers (S, m) of the values of tuples, all of which are known."""
@@ -85,55 +116,91 @@ class SensitiveValues:
         return np.array(found, np.int64).reshape(len(found), len(tuples))
 
 
+def _shares(one: Attribute, known: pa.Array) -> NDArray[np.int64]:
+    """Largest share (M, 2) of each known value; a value without one has 0 and 0."""
+    shares = np.zeros((len(known), 2), np.int64)
+    if one.alpha is not None:
+        shares[:] = Fraction(one.alpha).as_integer_ratio()
+    named = {value: Fraction(share).as_integer_ratio() for value, share in one.alpha_of}
+    for place, value in enumerate(known.to_pylist() if named else ()):
+        shares[place] = named.get(value, (0, 0))
+    return shares
+
+
+def bound_shares(policy: Policy, columns: Sequence[tuple[str, str]], attribute: Attribute) -> Attribute:
+    """Attribute with the alpha of its column; a PolicyError for named values that are no text."""
+    if attribute.role is not Role.SENSITIVE or policy.alpha is None:
+        return attribute
+    (told,) = (one for one in bind_audit(policy.audited(), columns) if one.name == attribute.name)
+    if told.alpha_of and attribute.kind != "text":
+        raise PolicyError(
+            f"alpha names values of {attribute.name!r}, which is {attribute.type}: in a stream only texts "
+            "are named; CAST it to VARCHAR, or give one number"
+        )
+    return replace(attribute, alpha=told.alpha, alpha_of=told.alpha_of)
+
+
 def with_thresholds(attributes: Sequence[Attribute]) -> list[Attribute]:
-    """Sensitive columns with t or l."""
+    """Sensitive columns with t, l or alpha."""
     return [
-        one for one in attributes if one.role is Role.SENSITIVE and (one.t is not None or one.l is not None)
+        one
+        for one in attributes
+        if one.role is Role.SENSITIVE
+        and (one.t is not None or one.l is not None or one.alpha is not None or one.alpha_of)
     ]
 
 
-def asked_of(attributes: Sequence[Attribute]) -> list[AttributeLimit]:
-    """The t and l of each sensitive column in the form of the kernels."""
+def asked_of(
+    attributes: Sequence[Attribute], policy: Policy, climbs: Mapping[str, Climb]
+) -> list[AttributeLimit]:
+    """The thresholds of each sensitive column in the form of the kernels."""
     return [
         AttributeLimit(
             one.distance == "ordered",
             None if one.t is None else Fraction(one.t),
-            1 if one.l is None else math.ceil(one.l),
+            1 if one.l is None else float(one.l) if policy.l_diversity == "entropy" else math.ceil(one.l),
+            "distinct" if one.l is None else policy.l_diversity,
+            Fraction(policy.c) if policy.c is not None and one.l is not None else None,
+            climbs[one.name].height if one.name in climbs else 0,
+            one.alpha is not None or bool(one.alpha_of),
         )
         for one in attributes
     ]
 
 
 class ClosenessGuard:
-    """Counts of the sensitive values read so far, and the largest EMD of a class that left."""
+    """Counts of the sensitive values read so far, and the extremes of the classes that left."""
 
-    def __init__(self, attributes: Sequence[Attribute], window: int) -> None:
-        self.attributes, self.asked = attributes, asked_of(attributes)  # S columns with t or l
+    def __init__(self, attributes: Sequence[Attribute], asked: Sequence[AttributeLimit], window: int) -> None:
+        self.attributes, self.asked = attributes, asked  # S columns with thresholds
+        self._known: list[Known] = []
         self.window = window  # number of last tuples that count; 0 is all
         self.counts = [np.zeros(0, np.int64) for _ in attributes]  # records of each value, by number
         self._largest, self._least = [0.0] * len(attributes), [0] * len(attributes)
+        self._shares = [0.0] * len(attributes)
         self._codes = np.zeros((len(attributes), 0), np.int64)  # of the tuples from place _first on
         self._first = self._counted = 0
 
     def report(self) -> dict[str, Any]:
-        """Return t and l of each column, and the largest EMD and the fewest values of a class."""
-        columns = {
-            one.name: {
+        """Return the thresholds of each column, with the largest EMD and the fewest values of a class."""
+        columns = {}
+        for place, (one, asked) in enumerate(zip(self.attributes, self.asked, strict=True)):
+            columns[one.name] = {
                 "distance": one.distance,
                 "t": None if one.t is None else float(one.t),
                 "l": None if one.l is None else asked.l,
-                "largest_emd": largest,
-                "least_values": least,
+                **({} if asked.l_kind == "distinct" else {"l_diversity": asked.l_kind}),
+                **({} if asked.c is None else {"c": float(asked.c)}),
+                "largest_emd": self._largest[place],
+                "least_values": self._least[place],
+                **({"alpha": _alpha(one), "largest_share": self._shares[place]} if asked.shares else {}),
             }
-            for one, asked, largest, least in zip(
-                self.attributes, self.asked, self._largest, self._least, strict=True
-            )
-        }
         reference = {"reference": "window" if self.window else "all", "window": self.window or None}
         return {**reference, "columns": columns}
 
     def learn(self, learned: Renumbering) -> None:
         """Take the new numbers of the values."""
+        self._known = learned.known
         self._codes = learned.of(self._codes)
         for place, (new, size) in enumerate(zip(learned.places, learned.sizes, strict=True)):
             counts = np.zeros(size, np.int64)
@@ -145,7 +212,7 @@ class ClosenessGuard:
         self._codes = np.hstack([self._codes, codes])
 
     def check(self, left: Departure, codes: NDArray[np.int64]) -> None:
-        """Check t and l of each class when it leaves, against the tuples read; a ReleaseError on failure.
+        """Check each class when it leaves, against the tuples read; a ReleaseError if it misses a threshold.
 
         `codes` (S, r) are the values of the tuples to be written, in the order of output.
         """
@@ -175,17 +242,74 @@ class ClosenessGuard:
         return np.bincount(codes, minlength=size)
 
     def _check_class(self, codes: NDArray[np.int64]) -> None:
-        for place, (asked, counts) in enumerate(zip(self.asked, self.counts, strict=True)):
+        for place, (asked, counts, known) in enumerate(
+            zip(self.asked, self.counts, self._known, strict=True)
+        ):
             members = np.bincount(codes[place], minlength=len(counts))
-            different = int((members > 0).sum())
-            emd = _emd(members, counts, ordered=asked.ordered)
-            if different < asked.l or (asked.t is not None and emd > asked.t):
+            different, size = int((members > 0).sum()), int(members.sum())
+            emd = _distance(members, counts, asked, known)
+            if (
+                not _diverse(sorted(members[members > 0].tolist(), reverse=True), asked)
+                or (asked.t is not None and emd > asked.t)
+                or not _within(members, known)
+            ):
                 raise ReleaseError(
                     f"a class of the stream has {different} sensitive values and an EMD of {float(emd):g}, "
-                    f"where l = {asked.l} and t = {asked.t} are asked: it was not written; please report this"
+                    f"where {_told(self.attributes[place], asked)} are asked: it was not written; please "
+                    "report this"
                 )
             self._largest[place] = max(self._largest[place], float(emd))
             self._least[place] = min(self._least[place] or different, different)
+            shared = members[known.shares[:, 1] > 0]
+            self._shares[place] = max(self._shares[place], int(shared.max(initial=0)) / size)
+
+
+def _told(one: Attribute, asked: AttributeLimit) -> str:
+    """Thresholds of a column, for a message."""
+    alpha = f", alpha = {_alpha(one)}" if asked.shares else ""
+    return f"l = {asked.l} ({asked.l_kind}) and t = {asked.t}{alpha}"
+
+
+def _alpha(one: Attribute) -> float | dict[str, float] | None:
+    """The alpha of a column, for JSON."""
+    if one.alpha_of:
+        return {value: float(share) for value, share in one.alpha_of}
+    return None if one.alpha is None else float(one.alpha)
+
+
+def _diverse(counts: Sequence[int], asked: AttributeLimit) -> bool:
+    """Whether descending counts of values keep l; Machanavajjhala et al. 2007, definitions 4.1 and 4.3."""
+    if asked.l_kind == "recursive" and asked.c is not None:
+        return counts[0] < asked.c * sum(counts[int(asked.l) - 1 :])
+    if len(counts) < asked.l or asked.l_kind == "distinct":
+        return len(counts) >= asked.l
+    entropy = -sum(count / sum(counts) * math.log(count / sum(counts)) for count in counts)
+    return counts[0] == counts[-1] or asked.l <= 1 or entropy >= math.log(asked.l) + ENTROPY_AUDIT_MARGIN
+
+
+def _within(members: NDArray[np.int64], known: Known) -> bool:
+    """Whether no value has more than its largest share of a class, in whole numbers."""
+    size = int(members.sum())
+    return all(
+        count * bottom <= top * size
+        for count, (top, bottom) in zip(members.tolist(), known.shares.tolist(), strict=True)
+    )
+
+
+def _distance(
+    members: NDArray[np.int64], counts: NDArray[np.int64], asked: AttributeLimit, known: Known
+) -> Fraction:
+    """EMD between a class and all counted tuples; in a hierarchy the mean over the levels below the root."""
+    if not asked.height:
+        return _emd(members, counts, ordered=asked.ordered)
+    levels = []
+    for row in known.nodes:
+        nodes = np.unique(row, return_inverse=True)[1]
+        below = [np.zeros(len(row), np.int64) for _ in range(2)]
+        for total, of in zip(below, (members, counts), strict=True):
+            np.add.at(total, nodes, of)
+        levels.append(_emd(*below, ordered=False))
+    return sum(levels, Fraction(0)) / asked.height
 
 
 def _emd(members: NDArray[np.int64], counts: NDArray[np.int64], *, ordered: bool) -> Fraction:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from duckanon.database import arrow, engine, templates
 from duckanon.errors import PolicyError, SourceError
 from duckanon.hierarchies.tree import make_climb
+from duckanon.policy.bind import Role
 from duckanon.policy.names import ByColumn
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ def check_scales(attributes: Sequence[Attribute], policy: StreamPolicy) -> None:
 
 @dataclass(frozen=True)
 class Climb:
-    """The hierarchy of a quasi-identifier."""
+    """The hierarchy of a quasi-identifier, or of a sensitive column with hierarchical distance."""
 
     attribute: Attribute
     table: str  # temporary table (place of a leaf, value, level, node)
@@ -219,15 +220,16 @@ class Climb:
         lost = np.flatnonzero(places < 0)
         if len(lost):
             value = found.column("shown")[int(lost[0])].as_py()
+            what = "quasi-identifier" if self.attribute.role is Role.QUASI_IDENTIFIER else "sensitive column"
             raise SourceError(
-                f"quasi-identifier {self.attribute.name!r} is {value!r} in tuple {first + int(lost[0]) + 1}, "
+                f"{what} {self.attribute.name!r} is {value!r} in tuple {first + int(lost[0]) + 1}, "
                 "which is no leaf of its hierarchy: add a row, or mend the value before the stream"
             )
         return np.asarray(self.above[places])
 
 
 def climbs_of(con: duckdb.DuckDBPyConnection, attributes: Sequence[Attribute]) -> dict[str, Climb]:
-    """Hierarchies of quasi-identifiers, by column; a PolicyError if a hierarchy is unusable."""
+    """Hierarchies of columns, by column; a PolicyError if a hierarchy is unusable."""
     found = {}
     for number, one in enumerate(attributes):
         if one.hierarchy is not None:

@@ -12,6 +12,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from duckanon.errors import PolicyError
+from duckanon.policy.checks import SHARE_OPTIONS
 from duckanon.policy.kinds import NUMBERS, kind_of
 from duckanon.policy.names import ByColumn, suggestion
 from duckanon.policy.policy import Policy
@@ -19,8 +20,8 @@ from duckanon.policy.policy import Policy
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from duckanon.policy.audit_policy import HierarchyRows
-    from duckanon.policy.checks import Distance
+    from duckanon.policy.audit_policy import AlphaNumber, HierarchyRows
+    from duckanon.policy.checks import Distance, LDiversity
     from duckanon.policy.checks import Number as Threshold
     from duckanon.policy.kinds import Recode
 
@@ -75,6 +76,9 @@ def stream_policy(
     sensitive: str | Sequence[str] = (),
     t: Threshold | Mapping[str, Threshold] | None = None,
     l: Threshold | Mapping[str, Threshold] | None = None,  # noqa: E741 - l-diversity has this name everywhere
+    l_diversity: LDiversity | None = None,
+    c: Threshold | None = None,
+    alpha: AlphaNumber | None = None,
     distance: Mapping[str, Distance] | None = None,
     reference: Reference | None = None,
     window: int | None = None,
@@ -104,11 +108,10 @@ def stream_policy(
             f"nulls = {nulls!r}: use category | error; a tuple that is to be left out is left out before "
             "the stream, so that the delay of the others is what it says"
         )
-    if isinstance(distance, Mapping) and "hierarchical" in distance.values():
-        raise PolicyError("distance = 'hierarchical' is not yet for streams: use ordered | equal")
     rows = Policy(
         quasi_identifiers=quasi_identifiers, sensitive=sensitive, identifiers=identifiers,
-        subject=subject or (), insensitive="*", k=k, t=t, l=l, distance=distance, recode=recode,
+        subject=subject or (), insensitive="*", k=k, t=t, l=l, l_diversity=l_diversity or "distinct", c=c,
+        alpha=alpha, distance=distance, recode=recode,
         weights=weights, nulls=nulls or "category", hierarchies=hierarchies, min_values=min_values,
         digits=digits,
     )  # fmt: skip
@@ -121,6 +124,9 @@ def stream_policy(
             "cluster": cluster != "nearest",
             "t": t is not None,
             "l": l is not None,
+            "l_diversity": l_diversity is not None,
+            "c": c is not None,
+            "alpha": alpha is not None,
             "reference": reference is not None,
             "window": window is not None,
         },
@@ -152,7 +158,8 @@ def _window(rows: Policy, reference: str | None, window: int | None, capacity: i
     """Number of the last tuples with which a class is compared; 0 is all."""
     if reference not in (None, *get_args(Reference)):
         raise PolicyError(f"reference = {reference!r}: use {' | '.join(get_args(Reference))}")
-    if rows.t is None and rows.l is None and reference is not None:
+    asked = (rows.t, rows.l, rows.alpha)
+    if asked == (None, None, None) and reference is not None:
         raise PolicyError(
             f"reference = {reference!r} is what t is measured from: give t or l, or leave it out"
         )
@@ -207,6 +214,11 @@ def stream_options(options: Mapping[str, Any]) -> StreamPolicy:
     if "order" in options:
         raise PolicyError("order is not yet for streams: make ranks of the values before the stream")
     for name in options:
+        if name in SHARE_OPTIONS and name not in known:
+            raise PolicyError(
+                f"{name} is not for streams: it bounds shares by those of the whole table, which nobody "
+                "knows while a stream runs; use alpha or t"
+            )
         if name not in known:
             raise PolicyError(f"unknown option {name!r} of a stream{suggestion(name, list(known))}")
     if "quasi_identifiers" not in options:

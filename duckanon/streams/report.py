@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,10 @@ import numpy as np
 from duckanon.audits.columns import audit_columns
 from duckanon.audits.run import audit_sql
 from duckanon.database import drafts, engine, templates
+from duckanon.database.engine import temporary
 from duckanon.database.fingerprint import fingerprint
 from duckanon.errors import ReleaseError
+from duckanon.hierarchies.tree import audit_tree
 from duckanon.policy.bind import Role, bind_audit
 from duckanon.policy.policy import AuditPolicy
 
@@ -41,8 +44,8 @@ class StreamReport:
         Tuples; read = written + dropped + held. Held tuples wait, or are left at the end of the input.
     dropped_for : dict of str to int
         Dropped tuples by reason: 'few' (fewer than k different subjects were held at the end of the delay),
-        'closeness' (no class of held tuples kept t and l); with 'castle' 'unlike' (most waiting tuples were
-        in larger clusters) and 'outside' (outside the ranges of the class by less than a number tells).
+        'closeness' (no class of held tuples kept t, l and alpha); with 'castle' 'unlike' (most waiting tuples
+        were in larger clusters) and 'outside' (outside the ranges of the class by less than a number tells).
     classes, alone, k : int
         Written classes; tuples written later with the values of one of these; subjects of a class. A class
         has k tuples, or at least k for t and l and with 'castle'.
@@ -63,15 +66,17 @@ class StreamReport:
         With 'castle' the mean over tuples and quasi-identifiers of the widths of their ranges on that scale:
         the paper's information loss (GLM), 0 to 1 where all is within the scale.
     closeness : dict or None
-        With t or l: ``reference``, 'all' or 'window', for the tuples with which a class was compared when it
-        left (all that were read, or the last ``window``); and for each sensitive column its distance, t, l,
-        the largest EMD of a class, and the fewest different values of a class.
+        With t, l or alpha: ``reference``, 'all' or 'window', for the tuples with which a class was compared
+        when it left (all that were read, or the last ``window``); and for each sensitive column its distance,
+        its thresholds, the largest EMD of a class, the fewest different values of a class, and with alpha the
+        largest share of a value with an alpha.
     policy_hash : str
         SHA-256, in hex, of the policy.
     fingerprint, audit : str and Report, or None
         Of a finished stream. The fingerprint is the SHA-256 of a file (``sha256sum``), or that of a table's
-        rows in any order (docs/evidence.md). The audit by plain SQL judges k and l. It reports the EMD from
-        all written tuples and does not judge it: t is from the tuples that were read when a class left.
+        rows in any order (docs/evidence.md). The audit by plain SQL judges k, l and alpha. It reports
+        the EMD from all written tuples and does not judge it: t is from the tuples that were read when a
+        class left.
     versions : dict
         Of duckanon and DuckDB.
     """
@@ -267,15 +272,20 @@ def _audited(
     con: duckdb.DuckDBPyConnection, relation: str, columns: Sequence[tuple[str, str]], policy: StreamPolicy,
     *, name: str,
 ) -> Report:  # fmt: skip
-    """Audit k, and the l of sensitive columns; t is of the tuples that were read."""
+    """Audit k, and the l and alpha of sensitive columns; t is of the tuples that were read."""
     rows = policy.rows
     asked = AuditPolicy(
         quasi_identifiers=rows.quasi_identifiers, sensitive=rows.sensitive, k=rows.k, l=rows.l,
-        distance=rows.distance,
+        l_diversity=rows.l_diversity, c=rows.c, alpha=rows.alpha, distance=rows.distance,
+        hierarchies=rows.audited().hierarchies,
     )  # fmt: skip
     attributes = bind_audit(asked, columns)
     quasi = [one.name for one in attributes if one.role is Role.QUASI_IDENTIFIER]
-    return audit_sql(con, relation, quasi, audit_columns(attributes, asked, {}), k=rows.k, name=name)
+    graded = [one for one in attributes if one.distance == "hierarchical"]
+    with temporary(con) if graded else nullcontext("") as workspace:
+        trees = {one.name: audit_tree(con, workspace, one, relation=relation) for one in graded}
+        measured = audit_columns(attributes, asked, trees)
+        return audit_sql(con, relation, quasi, measured, k=rows.k, name=name)
 
 
 def check_new(path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -23,7 +24,13 @@ from duckanon.policy.names import CLASS, fold, twice
 from duckanon.policy.reported import reported_figure
 from duckanon.release.recoding import Recoder, fields_of, known_classes
 from duckanon.release.stages.stage import subject_columns_of
-from duckanon.streams.closeness import ClosenessGuard, SensitiveValues, with_thresholds
+from duckanon.streams.closeness import (
+    ClosenessGuard,
+    SensitiveValues,
+    asked_of,
+    bound_shares,
+    with_thresholds,
+)
 from duckanon.streams.coordinates import Coordinates, check_scales, climbs_of
 from duckanon.streams.methods import METHODS, opened
 from duckanon.streams.policy import SAFE_DELAY_PER_K, StreamPolicy, check_kinds
@@ -174,7 +181,8 @@ class _State:
         types = {name: read.field(name).type for name in self._kept}
         quasi = [one for one in attributes if one.role is Role.QUASI_IDENTIFIER]
         check_scales(quasi, policy)
-        climbs = climbs_of(con, quasi)
+        trees = climbs_of(con, [*quasi, *sensitive])
+        climbs = {one.name: trees[one.name] for one in quasi if one.name in trees}
         self._coordinates = Coordinates(quasi, policy, climbs)
         fields = fields_of(attributes)
         tables = {one.column: climbs[one.name].table for one in fields if one.name in climbs}
@@ -183,8 +191,9 @@ class _State:
         self._digits = OpenDigits(fields, policy.warm_up)
         self._encoder = Encoder(fields, {name: schema.field(name).type for name in self._kept})
         self._method = METHODS[policy.method]
-        self._sensitive = SensitiveValues(sensitive, types)
-        self.guard = ClosenessGuard(sensitive, policy.window)
+        above = {one.name: trees[one.name] for one in sensitive if one.name in trees}
+        self._sensitive = SensitiveValues(sensitive, types, above)
+        self.guard = ClosenessGuard(sensitive, asked_of(sensitive, rows, above), policy.window)
         self._buffer = opened(policy, self._coordinates.dimensions, self.guard.asked)
         self.schema = self._encoder.encoded(self._recoder.empty(con)).schema
         self._waiting: list[pa.Table] = []  # tuples that are not yet in the buffer
@@ -232,20 +241,21 @@ class _State:
         read = int(self._buffer.counts[0])
         points = self._coordinates.of(self._con, tuples, read)
         self._digits.read(tuples, read)
-        codes = self._codes(tuples)
+        codes = self._codes(tuples, read)
         self._rows = pa.concat_tables([self._rows, tuples])
         self._points = np.vstack([self._points, points])
         self._subjects = np.concatenate([self._subjects, subjects])
         given = subjects if self._subject_columns else None
         yield from self._leave(self._method.push(self._buffer, points, given, codes))
 
-    def _codes(self, tuples: pa.Table) -> NDArray[np.int64] | None:
-        """Numbers (S, m) of the sensitive values; None if the policy has neither t nor l."""
+    def _codes(self, tuples: pa.Table, first: int) -> NDArray[np.int64] | None:
+        """Numbers (S, m) of the sensitive values; None if the policy has no threshold on them."""
         if not self.guard.attributes:
             return None
-        learned = self._sensitive.learn(tuples, self.guard.counts if self._policy.window else None)
+        counts = self.guard.counts if self._policy.window else None
+        learned = self._sensitive.learn(self._con, tuples, first, counts)
         if learned is not None:
-            self._buffer = renumber(self._buffer, learned.places, learned.sizes)
+            self._buffer = renumber(self._buffer, learned.places, learned.sizes, learned.known)
             self.guard.learn(learned)
         codes = self._sensitive.of(tuples)
         self.guard.read(codes)
@@ -340,7 +350,9 @@ def _bound(
     columns = columns_of(con, "source", STAGE)
     con.unregister("source")
     check_kinds(policy, columns)
-    attributes = bind.bind(policy.rows, columns)
+    # A release knows no alpha, so that its columns are bound without it.
+    bound = bind.bind(replace(policy.rows, alpha=None), columns)
+    attributes = tuple(bound_shares(policy.rows, columns, one) for one in bound)
     if policy.class_id and fold(CLASS) in {fold(one.name) for one in attributes}:
         raise PolicyError(f"class_id = True adds a column {CLASS!r}, which the stream has: rename it")
     return attributes, subject_columns_of(policy.rows, columns)

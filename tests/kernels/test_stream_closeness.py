@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from fractions import Fraction
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING
@@ -11,11 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from duckanon.kernels.compiled import compiled
 from duckanon.kernels.steered import stream as kernel
-from duckanon.kernels.steered.closeness import T_DENOMINATOR, at_most
+from duckanon.kernels.steered.closeness import excess, look_ahead
+from duckanon.kernels.steered.diversity import at_most
+from duckanon.kernels.steered.seen import T_DENOMINATOR, Seen, plain, renumbered, seen_of
 from duckanon.kernels.steered.stream import (
     AttributeLimit,
     Buffer,
+    Known,
     StreamOutput,
     finish,
     held,
@@ -33,6 +39,46 @@ if TYPE_CHECKING:
 T = [Fraction(1, 10), Fraction(1, 4), Fraction(1, 3), Fraction(1, 2), Fraction(1)]
 
 
+VALUES = 8
+"""Most values of an attribute."""
+
+PATHS = [(v, VALUES + v // 2, 2 * VALUES + v // 4, 3 * VALUES) for v in range(VALUES)]
+"""A tree of halves above the values."""
+
+
+@st.composite
+def limits(draw: st.DrawFn) -> oracle_stream.Asked:
+    """What is asked of an attribute: t under any ground distance, distinct or recursive l, largest shares."""
+    t, least = draw(st.none() | st.sampled_from(T)), draw(st.integers(1, 3))
+    asked = oracle_stream.Asked(draw(st.booleans()), t, least)
+    kind = draw(st.sampled_from(["plain", "plain", "tree", "recursive", "shares"]))
+    if kind == "tree":
+        return asked._replace(ordered=False, paths=PATHS)
+    if kind == "recursive":
+        return asked._replace(c=draw(st.sampled_from([Fraction(1, 2), Fraction(1), Fraction(5, 2)])))
+    if kind == "shares":
+        named = st.dictionaries(st.integers(0, VALUES - 1), st.sampled_from(T), max_size=VALUES)
+        every = st.sampled_from(T).map(lambda share: dict.fromkeys(range(VALUES), share))
+        return asked._replace(shares=draw(named | every))
+    return asked
+
+
+def limit_of(asked: oracle_stream.Asked) -> AttributeLimit:
+    """The same for the kernel."""
+    return AttributeLimit(
+        asked.ordered, asked.t, asked.l, "distinct" if asked.c is None else "recursive", asked.c,
+        0 if asked.paths is None else len(asked.paths[0]) - 1, asked.shares is not None,
+    )  # fmt: skip
+
+
+def known_of(asked: oracle_stream.Asked, values: NDArray[np.int64]) -> Known:
+    """What the kernel is told of the values that are known."""
+    paths = np.zeros((len(values), 1), np.int64) if asked.paths is None else np.array(asked.paths)[values]
+    shares = [(asked.shares or {}).get(value, Fraction(0)) for value in values.tolist()]
+    told = [(one.numerator, one.denominator if one else 0) for one in shares]
+    return Known(paths[:, :-1].T, np.array(told, np.int64).reshape(len(values), 2))
+
+
 @st.composite
 def streams(draw: st.DrawFn, most: int = 40) -> Stream:
     """Streams with one or two sensitive attributes of few values."""
@@ -41,10 +87,9 @@ def streams(draw: st.DrawFn, most: int = 40) -> Stream:
     quarters = st.integers(0, draw(st.integers(0, 6))).map(lambda number: number / 4)
     values, asked = [], []
     for _ in range(draw(st.integers(1, 2))):
-        codes = st.integers(0, draw(st.integers(0, 7)))
+        codes = st.integers(0, draw(st.integers(0, VALUES - 1)))
         values.append(draw(st.lists(codes, min_size=n, max_size=n)))
-        t = draw(st.none() | st.sampled_from(T))
-        asked.append(oracle_stream.Asked(draw(st.booleans()), t, draw(st.integers(1, 3))))
+        asked.append(draw(limits()))
     return Stream(
         points=draw(st.lists(st.lists(quarters, min_size=d, max_size=d), min_size=n, max_size=n)),
         k=k,
@@ -66,7 +111,7 @@ class Feed:
         self.stream = stream
         self.buffer: Buffer = open_buffer(
             len(stream.points[0]), stream.k, delay=stream.delay, order_weight=stream.weight, grow=stream.grow,
-            by_subject=stream.subjects is not None, asked=[AttributeLimit(*one) for one in stream.asked],
+            by_subject=stream.subjects is not None, asked=[limit_of(one) for one in stream.asked],
             window=stream.window,
         )  # fmt: skip
         self.known: list[NDArray[np.int64]] = [np.zeros(0, np.int64) for _ in stream.values]
@@ -81,7 +126,8 @@ class Feed:
             now = np.union1d(stay, new)
             places.append(np.where(np.isin(known, now), np.searchsorted(now, known), -1))
             self.known[s] = now
-        self.buffer = renumber(self.buffer, places, [len(now) for now in self.known])
+        told = [known_of(*each) for each in zip(self.stream.asked, self.known, strict=True)]
+        self.buffer = renumber(self.buffer, places, [len(now) for now in self.known], told)
 
     def push(self, first: int, last: int, *, learn: bool = True) -> StreamOutput:
         """What leaves while some tuples come."""
@@ -114,6 +160,47 @@ def test_it_is_the_slow_reference_however_the_stream_is_cut(stream: Stream, cuts
     if stream.flush:
         parts.append(finish(feed.buffer))
     assert as_expected(parts, held(feed.buffer)) == expected(stream)
+
+
+@compiled
+def looked(seen: Seen, size: int, tuples: int) -> None:
+    """Look ahead, for a call from Python."""
+    look_ahead(seen, size, tuples)
+
+
+@compiled
+def violated(seen: Seen, size: int, tuples: int) -> float:
+    """Return the excess, for a call from Python."""
+    return excess(seen, size, tuples)
+
+
+@given(limits(), st.lists(st.integers(0, VALUES - 1), min_size=1, max_size=12), st.integers(0, 99))
+@settings(max_examples=examples(300, 60), deadline=None)
+def test_one_more_member_is_looked_at_as_the_class_with_it(
+    asked: oracle_stream.Asked, members: list[int], seed: int
+) -> None:
+    """`look_ahead` of each value is `excess` of the class that has one more of it, and both are 0 together.
+
+    Beside the oracle's limits, entropy l, of which the oracle in fractions knows nothing.
+    """
+    population = [*range(VALUES), *members, *np.random.default_rng(seed).integers(0, VALUES, 40).tolist()]
+    entropy = AttributeLimit(asked.ordered, None, 2.5, "entropy")
+    for limit, told in ((limit_of(asked), known_of(asked, np.arange(VALUES))), (entropy, plain(VALUES))):
+        seen = renumbered(seen_of([limit], 0), [np.zeros(0, np.int64)], [VALUES], [told])
+        seen.counts[0] += np.bincount(population, minlength=VALUES)
+        seen.members[0] += np.bincount(members, minlength=VALUES)
+        looked(seen, len(members), len(population))
+        for v in range(VALUES):
+            ahead = float(seen.excess[0, v])
+            seen.members[0, v] += 1
+            then = violated(seen, len(members) + 1, len(population))
+            seen.members[0, v] -= 1
+            assert (ahead == 0) == (then == 0)
+            assert ahead == pytest.approx(then, abs=1e-12)
+            if limit is entropy:
+                counts = Counter([*members, v])
+                shares = [count / (len(members) + 1) for count in counts.values()]
+                assert (then == 0) == (-sum(share * math.log(share) for share in shares) > math.log(2.5))
 
 
 @given(st.integers(0, 2**32), st.integers(1, 6), st.integers(0, 60), st.booleans())

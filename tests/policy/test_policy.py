@@ -76,7 +76,9 @@ def test_a_misspelt_option_of_a_policy_names_the_right_one_in_one_line() -> None
             assert str(raised.value).endswith(f"Options: {', '.join(known)}")
             assert "\n" not in str(raised.value)
     for kind in (Policy, AuditPolicy):
-        with pytest.raises(PolicyError, match=r"option 'n' is refused: t is the distance from the whole table"):
+        with pytest.raises(
+            PolicyError, match=r"option 'n' is refused: t is the distance from the whole table"
+        ):
             kind(quasi_identifiers="age", k=5, n=1000)  # type: ignore[call-arg]
     with pytest.raises(PolicyError, match="unknown option 'weights'"):
         AuditPolicy(quasi_identifiers="age", weights={"age": 2})  # type: ignore[call-arg]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -20,6 +20,7 @@ from duckanon.errors import PolicyError, ReleaseError, SourceError
 from duckanon.kernels.steered import stream as kernel
 from duckanon.streams import stream as streams
 from tests.examples import examples
+from tests.oracle import counts, exact, reaches_l
 from tests.oracle_stream import Asked, Stream, emd, expected
 from tests.streams.test_anonymize_stream import cut, streamed
 
@@ -96,6 +97,126 @@ def check_told(report: Any, stream: Stream, classes: list[list[int]]) -> None:
         assert told["least_values"] == min(least, default=0)
 
 
+ILLS = ["flu", "cold", "acne", "rash", "hiv", None]
+TREE = [("flu", "lung", "any"), ("cold", "lung", "any"), ("acne", "skin", "any"), ("rash", "skin", "any")]
+TREE += [("hiv", "blood", "any")]
+PATHS = [(0, 10, 20), (1, 10, 20), (2, 11, 20), (3, 11, 20), (4, 12, 20), (5, 13, 20)]
+"""Nodes of the tree by place in ILLS: NULL has nodes of its own below the root."""
+
+
+def asked_of(ills: list[Any], options: dict[str, Any]) -> tuple[list[int], Asked]:
+    """Places of values in ILLS, and the options of a stream as the oracle has them."""
+    shares = options.get("alpha")
+    if isinstance(shares, dict):
+        shares = {
+            ILLS.index(value): Fraction(str(share)) for value, share in shares["ill"].items() if value in ILLS
+        }
+    elif shares is not None:
+        shares = dict.fromkeys(range(len(ILLS)), Fraction(str(shares)))
+    return [ILLS.index(value) for value in ills], Asked(
+        False, Fraction(str(options["t"])) if "t" in options else None, options.get("l", 1),
+        Fraction(str(options["c"])) if "c" in options else None, PATHS if "distance" in options else None, shares,
+    )  # fmt: skip
+
+
+@settings(max_examples=examples(300, 25), deadline=None)
+@given(data=st.data())
+def test_trees_shares_and_recursive_l_are_those_of_the_oracle(data: st.DataObject) -> None:
+    size, k = data.draw(st.integers(1, 50)), data.draw(st.integers(2, 3))
+    delay = data.draw(st.integers(k - 1, 12))
+    ages = data.draw(st.lists(st.integers(0, 8), min_size=size, max_size=size))
+    ills = data.draw(st.lists(st.sampled_from(ILLS), min_size=size, max_size=size))
+    tree: dict[str, Any] = {"distance": {"ill": "hierarchical"}, "hierarchies": {"ill": TREE}}
+    options: dict[str, Any] = data.draw(
+        st.sampled_from([
+            {"t": 0.25, **tree},
+            {"t": 0.5, "l": 2, **tree},
+            {"alpha": 0.5},
+            {"alpha": {"ill": {"hiv": 0.25, "flu": 0.5, "gout": 0.1}}},
+            {"l": 2, "l_diversity": "recursive", "c": 1},
+            {"l": 1, "l_diversity": "recursive", "c": 0.6, "t": 0.6},
+        ])
+    )  # fmt: skip
+    window = data.draw(st.sampled_from([0, delay + 1, delay + 9]))
+    if window:
+        options |= {"reference": "window", "window": window}
+    table = pa.table({"age": ages, "ill": pa.array(ills, pa.string()), "place": range(size)})
+    found, report = streamed(
+        table, data.draw(st.lists(st.integers(0, 20), max_size=4)), quasi_identifiers="age", k=k, delay=delay,
+        scale={"age": (0, 8)}, class_id=True, sensitive="ill", **options,
+    )  # fmt: skip
+    places, asked = asked_of(ills, options)
+    points = [(age / 8,) for age in ages]
+    wanted = expected(Stream(points, k, delay, flush=True, values=[places], asked=[asked], window=window))
+    rows = defaultdict(list)
+    for row in found:
+        rows[row["class_id"]].append(row["place"])
+    assert [sorted(rows[number]) for number in sorted(rows)] == wanted.classes
+    assert report.dropped_for["closeness"] == len(wanted.apart)
+
+
+@settings(max_examples=examples(300, 25), deadline=None)
+@given(data=st.data())
+def test_a_class_keeps_what_is_asked_and_leaves_within_its_delay(data: st.DataObject) -> None:
+    """Entropy l, too: judged by the oracle of releases, class by class; no tuple is lost."""
+    size, k = data.draw(st.integers(1, 60)), data.draw(st.integers(2, 4))
+    delay = data.draw(st.integers(k - 1, 20))
+    ages = data.draw(st.lists(st.integers(0, 30), min_size=size, max_size=size))
+    ills = data.draw(st.lists(st.sampled_from(ILLS), min_size=size, max_size=size))
+    kind = data.draw(st.sampled_from(["distinct", "entropy", "recursive"]))
+    least = (
+        data.draw(st.sampled_from(["2", "2.5", "3"])) if kind == "entropy" else data.draw(st.integers(1, 3))
+    )
+    c = data.draw(st.sampled_from(["0.7", "1", "2.5"])) if kind == "recursive" else None
+    alpha = data.draw(st.none() | st.sampled_from(["0.34", "0.5"]))
+    persons = data.draw(st.none() | st.lists(st.integers(0, 9), min_size=size, max_size=size))
+    columns: dict[str, Any] = {"age": ages, "ill": pa.array(ills, pa.string())}
+    found, report = streamed(
+        pa.table(columns | ({} if persons is None else {"who": persons})), quasi_identifiers="age", k=k,
+        delay=delay, class_id=True, sensitive="ill", l=least, l_diversity=kind,
+        **({} if c is None else {"c": c}), **({} if alpha is None else {"alpha": alpha}),
+        **({} if persons is None else {"subject": "who"}),
+    )  # fmt: skip
+    rows = defaultdict(list)
+    for row in found:
+        rows[row["class_id"]].append(row)
+    for members in rows.values():
+        held = counts(members, "ill")
+        assert len(members) >= k
+        assert reaches_l(held, exact(least), kind, None if c is None else exact(c))
+        assert alpha is None or max(held.values()) <= exact(alpha) * len(members)
+    assert (report.largest_delay or 0) <= delay
+    assert report.read == report.written + report.dropped + report.held == size
+    assert Counter(row["ill"] for row in found) <= Counter(ills)
+
+
+def test_what_is_told_of_each_threshold() -> None:
+    """By hand, k = 2, delay = 3: 31 and 32 have the flu, so the class takes the nearest of another illness, 35.
+
+    The flu has 2 of 3. In the tree the cold is beside it, half as far as other illnesses: below the leaves are
+    4 nodes of the four read, EMD (|2/3 - 1/2| + |1/3 - 1/4| + |0 - 1/4|) / 2 = 1/4; above, lung has 3 of 3
+    and of 4, skin none and 1: (1/4 + 1/4) / 2 = 1/4; the mean is 1/4.
+    """
+    table = pa.table({"age": [31, 32, 35, 60], "ill": ["flu", "flu", "cold", "acne"]})
+    _, report = streamed(
+        table, quasi_identifiers="age", k=2, delay=3, sensitive="ill", l=2, l_diversity="recursive", c=3,
+        t=0.3, alpha=0.7, distance={"ill": "hierarchical"}, hierarchies={"ill": TREE},
+    )  # fmt: skip
+    assert report.closeness["columns"]["ill"] == {
+        "distance": "hierarchical", "t": 0.3, "l": 2, "l_diversity": "recursive", "c": 3.0,
+        "largest_emd": 0.25, "least_values": 2, "alpha": 0.7, "largest_share": 2 / 3,
+    }  # fmt: skip
+
+
+def test_a_value_outside_the_tree_ends_the_stream() -> None:
+    table = pa.table({"age": range(9), "ill": ["flu"] * 8 + ["gout"]})
+    with pytest.raises(SourceError, match="sensitive column 'ill' is 'gout' in tuple 9, which is no leaf"):
+        streamed(
+            table, [4, 4], quasi_identifiers="age", k=2, delay=3, sensitive="ill", t=0.9,
+            distance={"ill": "hierarchical"}, hierarchies={"ill": TREE},
+        )  # fmt: skip
+
+
 def test_by_hand() -> None:
     """k = 2, delay = 3: 31 and 32 both have the flu, and the nearest of another illness is 35.
 
@@ -120,13 +241,14 @@ def test_a_class_that_keeps_neither_t_nor_l_never_leaves(monkeypatch: pytest.Mon
     push = kernel.push
 
     def careless(buffer: Any, *given: Any) -> Any:
-        buffer.seen.t[:], buffer.seen.l[:] = 1, 1
+        buffer.seen.t[:], buffer.seen.l[:], buffer.seen.l_kinds[:], buffer.seen.shared[:] = 1, 1, 1, False
         return push(buffer, *given)
 
     table = pa.table({"age": [1, 1, 9, 9], "ill": ["a", "a", "b", "b"]})
     options: dict[str, Any] = {"quasi_identifiers": "age", "k": 2, "delay": 3, "sensitive": "ill"}
     monkeypatch.setattr(kernel, "push", careless)
-    for asked in ({"t": 0.4}, {"l": 2}):
+    recursive, entropy = {"l_diversity": "recursive", "c": 1}, {"l_diversity": "entropy"}
+    for asked in ({"t": 0.4}, {"l": 2}, {"l": 1, **recursive}, {"l": 1.5, **entropy}, {"alpha": 0.9}):
         with pytest.raises(ReleaseError, match=r"EMD of 0.5, where .* it was not written"):
             streamed(table, **options, **asked)
     assert len(streamed(table, **options, t=0.5)[0]) == 4
@@ -208,14 +330,26 @@ def test_a_column_that_is_named_and_of_which_nothing_is_asked_is_as_any_other() 
             {"sensitive": "ill", "t": 0.2, "reference": "window", "window": 5},
             "window = 5: use a whole number of at least 11 .delay \\+ 1: a class is of tuples in it",
         ),
-        ({"sensitive": "ill", "t": 0.2, "distance": {"ill": "hierarchical"}}, "is not yet for streams"),
+        (
+            {"sensitive": "ill", "t": 0.2, "distance": {"ill": "hierarchical"}},
+            "distance of 'ill' is 'hierarchical' and has no tree",
+        ),
         ({"sensitive": "tags", "l": 2}, "sensitive column 'tags' is VARCHAR\\[\\], which is not yet"),
         ({"sensitive": "age", "l": 2}, "'age'"),
-        ({"sensitive": "ill", "l": 2, "l_diversity": "entropy"}, "unknown option 'l_diversity' of a stream"),
+        ({"sensitive": "ill", "l": 2, "l_diversity": "recursive"}, "recursive l-diversity needs c above 0"),
+        ({"sensitive": "ill", "l": 2, "c": 2}, "c belongs to l_diversity = 'recursive'"),
+        ({"sensitive": "ill", "alpha": 0}, "alpha = 0: use a number above 0 and at most 1"),
+        ({"sensitive": "pay", "alpha": {"pay": {"1": 0.2}}}, "in a stream only texts are named; CAST it to"),
+        ({"sensitive": "ill", "delta": 1}, "delta is not for streams: it bounds shares by those of the whole"),
+        ({"sensitive": "ill", "alpha": 0.5, "method": "castle"}, "alpha is for method = 'steered'"),
+        (
+            {"sensitive": "ill", "l": 2, "l_diversity": "entropy", "method": "castle"},
+            "l is for method = 'steered'",
+        ),
     ],
 )  # fmt: skip
 def test_what_cannot_be_asked(options: dict[str, Any], message: str) -> None:
-    table = pa.table({"age": [1, 2], "ill": ["a", "b"], "tags": [["a"], ["b"]]})
+    table = pa.table({"age": [1, 2], "ill": ["a", "b"], "tags": [["a"], ["b"]], "pay": [1, 2]})
     with pytest.raises(PolicyError, match=message):
         streamed(table, **{"quasi_identifiers": "age", "k": 2, "delay": 10, **options})
 

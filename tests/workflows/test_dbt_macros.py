@@ -284,3 +284,15 @@ def test_publish_takes_the_connection_out_of_wrappers(fresh_db: duckdb.DuckDBPyC
     dbt.publish(fresh_db, "FROM salaries", "v", "null")
     (told,) = fresh_db.execute("SELECT getvariable('duckanon_refused')").fetchone() or ()
     assert str(told).startswith("the model has no policy")
+
+
+def test_shares_of_sensitive_values(con: duckdb.DuckDBPyConnection) -> None:
+    """Each class holds three salaries, each once in nine: shares of a third, gains of 2; a class lacks six."""
+    classes = len(rows(con, "k_anonymity", "salaries", ["zip"], 1000))
+    assert rows(con, "alpha_k_anonymity", "salaries", ["zip"], {"salary": 0.34}, "salary") == []
+    assert len(rows(con, "alpha_k_anonymity", "salaries", ["zip"], 0.33, "salary")) == classes
+    assert len(rows(con, "alpha_k_anonymity", "salaries", ["zip"], {"salary": {"3": 0.3}}, "salary")) == 1
+    assert rows(con, "beta_likeness", "salaries", ["zip"], 2, sensitive="salary") == []
+    assert len(rows(con, "beta_likeness", "salaries", ["zip"], 1.9, sensitive="salary")) == classes
+    assert rows(con, "beta_likeness", "salaries", ["zip"], 2, sensitive="salary", enhanced=True) == []
+    assert len(rows(con, "delta_disclosure", "salaries", ["zip"], 30, "salary")) == classes

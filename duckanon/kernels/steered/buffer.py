@@ -21,17 +21,8 @@ import numpy as np
 from duckanon.kernels.compiled import compiled, inner
 from duckanon.kernels.neighbours.slots import NO_RECORD, ascend
 from duckanon.kernels.points import COORDINATE_MAX
-from duckanon.kernels.steered.closeness import (
-    AttributeLimit,
-    Seen,
-    ahead,
-    enter,
-    excess,
-    forget,
-    look_ahead,
-    missing,
-    seen_of,
-)
+from duckanon.kernels.steered.closeness import ahead, excess, look_ahead, missing
+from duckanon.kernels.steered.seen import AttributeLimit, Seen, enter, forget, seen_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,46 +1,29 @@
-"""A class of a stream keeps l values and t to the tuples that were read, or grows until it does.
+"""A class of a stream keeps l, t and the largest shares of values, or grows until it does.
 
 The paper leaves t-closeness of streams open (section VII). Here a class leaves if its EMD from the
-distribution of the values read so far is at most t. Otherwise it takes the held tuple that helps most, and
-repeats this as long as each step helps. Values missing for l come first, then the EMD above t. Among tuples
-that help as much, for example all those after which nothing is above t, the class takes the nearest.
+distribution of the values read so far is at most t, and it keeps l and the largest shares. Otherwise it takes
+the held tuple that helps most, and repeats this as long as each step helps. Values missing for l come first,
+then the excess: the EMD above t, and how far entropy or recursive l and shares are violated (`diversity`).
+Among tuples that help as much, for example all those after which nothing is violated, the class takes the
+nearest.
 
-Comparisons with t are comparisons of fractions, and exact. The excess of an EMD over t is rounded.
-
-Values are codes, numbered in their order. A value that was never read, or has left the window, has a count of
-0 and is not part of the domain. So codes may be given before their tuples are read.
+Comparisons with t, c and shares are comparisons of fractions, and exact. An excess is rounded, never to 0.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-import numpy as np
-
+from duckanon.kernels.closeness.threshold import L_DISTINCT
 from duckanon.kernels.compiled import inner
+from duckanon.kernels.steered.diversity import above_shares, add_shares, counted, lack, lack_with, over
+from duckanon.kernels.steered.seen import number_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from fractions import Fraction
-
+    import numpy as np
     from numpy.typing import NDArray
 
-LEAST_EXCESS = 1e-300
-"""Least excess of an EMD above t, so that it is never rounded to 0."""
-
-
-@inner
-def at_most(numerator: int, denominator: int, top: int, bottom: int) -> bool:
-    """Tell whether numerator / denominator <= top / bottom; all are >= 0, both denominators > 0."""
-    # Quotients are compared first, then the inverted fractions of the remainders. So no product can overflow.
-    while True:
-        whole, other = numerator // denominator, top // bottom
-        if whole != other:
-            return whole < other
-        numerator, top = numerator - whole * denominator, top - other * bottom
-        if numerator == 0 or top == 0:
-            return numerator == 0
-        numerator, denominator, top, bottom = bottom, top, denominator, numerator
+    from duckanon.kernels.steered.seen import Seen
 
 
 @inner
@@ -54,49 +37,71 @@ def missing(seen: Seen) -> int:
 
 @inner
 def excess(seen: Seen, size: int, tuples: int) -> float:
-    """Return by how much the EMD of the class of `size` exceeds t, summed over the attributes. O(S M)."""
-    # 0 if no EMD exceeds t. `tuples` were read.
+    """Return by how much the class of `size` violates what is measured, summed over the attributes."""
+    # 0 if nothing is violated. `tuples` were read. O(S (H M + size log size)).
     number, above = number_of(seen, tuples), 0.0
     for s in range(len(seen.ordered)):
         if seen.t[s, 1] > 0:
-            steps = _steps(seen, s)
-            total = _ordered(seen, s, size, number) if seen.ordered[s] else _equal(seen, s, size, number)
-            above += _above(total, steps * size * number, seen.t[s, 0], seen.t[s, 1])
+            total = _total(seen, s, size, number)
+            above += over(total, _steps(seen, s) * size * number, seen.t[s, 0], seen.t[s, 1])
+        if seen.l_kinds[s] != L_DISTINCT:
+            above += lack(seen, s, counted(seen, s, size))
+        if seen.shared[s]:
+            above += above_shares(seen, s, size)
     return above
 
 
 @inner
 def look_ahead(seen: Seen, size: int, tuples: int) -> None:
-    """Write for each value the `excess` of each attribute if the class had one more member of it. O(S M)."""
+    """Write for each value the `excess` of each attribute if the class had one more member of it."""
     number = number_of(seen, tuples)
     for s in range(len(seen.ordered)):
+        if not seen.measured[s]:
+            continue
+        for v in range(seen.counts.shape[1]):
+            seen.excess[s, v] = 0.0
         if seen.t[s, 1] > 0:
-            if seen.ordered[s]:
-                total = _ahead_ordered(seen, s, size + 1, number)
-            else:
-                total = _ahead_equal(seen, s, size + 1, number)
+            total = _total_ahead(seen, s, size + 1, number)
             whole = _steps(seen, s) * (size + 1) * number
             for v in range(seen.counts.shape[1]):
-                seen.excess[s, v] = _above(total + seen.changes[v], whole, seen.t[s, 0], seen.t[s, 1])
+                seen.excess[s, v] = over(total + seen.changes[v], whole, seen.t[s, 0], seen.t[s, 1])
+        if seen.l_kinds[s] != L_DISTINCT:
+            class_of = counted(seen, s, size)
+            for v in range(seen.counts.shape[1]):
+                seen.excess[s, v] += lack_with(seen, s, class_of, seen.members[s, v])
+        if seen.shared[s]:
+            add_shares(seen, s, size + 1)
+
+
+@inner
+def _total(seen: Seen, s: int, size: int, number: int) -> int:
+    """Return the EMD times `_steps`, size and number."""
+    if seen.heights[s] > 0:
+        return _tree(seen, s, size, number)
+    return _ordered(seen, s, size, number) if seen.ordered[s] else _equal(seen, s, size, number)
+
+
+@inner
+def _total_ahead(seen: Seen, s: int, size: int, number: int) -> int:
+    """Return `_total` for one more member; write what each value adds to it."""
+    if seen.heights[s] > 0:
+        return _ahead_tree(seen, s, size, number)
+    if seen.ordered[s]:
+        return _ahead_ordered(seen, s, size, number)
+    return _ahead_equal(seen, s, size, number)
 
 
 @inner
 def _steps(seen: Seen, s: int) -> int:
-    """Return the divisor of the EMD: the steps of an ordered domain, 2 for equal distance."""
+    """Return the divisor of the EMD: the steps of an ordered domain, 2 for equal distance, 2 H in a tree."""
+    if seen.heights[s] > 0:
+        return 2 * int(seen.heights[s])
     if not seen.ordered[s]:
         return 2
     values = 0
     for v in range(seen.counts.shape[1]):
         values += seen.counts[s, v] > 0
     return max(1, values - 1)
-
-
-@inner
-def _above(total: int, whole: int, top: int, bottom: int) -> float:
-    """Return total / whole - top / bottom if it is above 0, else 0."""
-    if at_most(total, whole, top, bottom):
-        return 0.0
-    return max(float(total) / float(whole) - float(top) / float(bottom), LEAST_EXCESS)
 
 
 @inner
@@ -150,127 +155,51 @@ def _ahead_equal(seen: Seen, s: int, size: int, number: int) -> int:
 
 
 @inner
+def _tree(seen: Seen, s: int, size: int, number: int) -> int:
+    """Return the sum over all nodes below the root of |number c - size r|: c members, r tuples read below."""
+    total = 0
+    for level in range(seen.heights[s]):
+        _below(seen, s, level)
+        for node in range(seen.counts.shape[1]):
+            total += abs(number * seen.numbers[0, node] - size * seen.numbers[1, node])
+    return total
+
+
+@inner
+def _ahead_tree(seen: Seen, s: int, size: int, number: int) -> int:
+    """Return `_tree` of the members for the given size; write the change by one more of each value."""
+    total = 0
+    for v in range(seen.counts.shape[1]):
+        seen.changes[v] = 0
+    for level in range(seen.heights[s]):
+        _below(seen, s, level)
+        for node in range(seen.counts.shape[1]):
+            total += abs(number * seen.numbers[0, node] - size * seen.numbers[1, node])
+        for v in range(seen.counts.shape[1]):
+            node = seen.nodes[s, level, v]
+            apart = number * seen.numbers[0, node] - size * seen.numbers[1, node]
+            seen.changes[v] += abs(apart + number) - abs(apart)
+    return total
+
+
+@inner
+def _below(seen: Seen, s: int, level: int) -> None:
+    """Write how many members, and how many tuples read, are below each node of a level. O(M)."""
+    for node in range(seen.counts.shape[1]):
+        seen.numbers[0, node], seen.numbers[1, node] = 0, 0
+    for v in range(seen.counts.shape[1]):
+        node = seen.nodes[s, level, v]
+        seen.numbers[0, node] += seen.members[s, v]
+        seen.numbers[1, node] += seen.counts[s, v]
+
+
+@inner
 def ahead(seen: Seen, codes: NDArray[np.int64], slot: int) -> tuple[int, float]:
     """Return `missing` and `excess` of the class plus the tuple in a slot, after `look_ahead`. O(S)."""
     lacking, above = 0, 0.0
     for s in range(len(seen.ordered)):
         code = codes[s, slot]
         lacking += max(0, seen.l[s] - seen.different[s] - (seen.members[s, code] == 0))
-        if seen.t[s, 1] > 0:
+        if seen.measured[s]:
             above += seen.excess[s, code]
     return lacking, above
-
-
-T_DENOMINATOR = 10**12
-"""Largest denominator of t, as everywhere else."""
-
-
-class AttributeLimit(NamedTuple):
-    """What a class must keep of a sensitive attribute."""
-
-    ordered: bool  # whether the ground distance is that of ranks; otherwise two values are equal or not
-    # largest EMD of the class from the tuples read; its denominator is at most `T_DENOMINATOR`
-    t: Fraction | None = None
-    # least number of different values, at least 1
-    l: int = 1  # noqa: E741 - l-diversity has this name everywhere
-
-
-class Seen(NamedTuple):
-    """Sensitive values of S attributes, with at most M different values each."""
-
-    # (S, M), how often each value was read, in the last W tuples if there is a window
-    counts: NDArray[np.int64]
-    members: NDArray[np.int64]  # (S, M), how often the class that is being formed has the value
-    excess: NDArray[np.float64]  # (S, M), for `closeness`: the EMD above t if one more member has the value
-    changes: NDArray[np.int64]  # (M,), for `closeness`
-    # (S, W), values of the last W tuples, by their position modulo W; W is 0 if all count
-    recent: NDArray[np.int64]
-    different: NDArray[np.int64]  # (S,), number of values in the class that is being formed
-    ordered: NDArray[np.bool_]  # (S,), see `AttributeLimit`
-    t: NDArray[np.int64]  # (S, 2), numerator and denominator; both 0 if t is not required
-    # (S,), see `AttributeLimit`
-    l: NDArray[np.int64]  # noqa: E741 - l-diversity has this name everywhere
-
-
-def seen_of(asked: Sequence[AttributeLimit], window: int) -> Seen:
-    """Return the state before any tuple and any value; ValueError if t or l is out of range."""
-    for one in asked:
-        if one.l < 1:
-            raise ValueError(f"l must be at least 1, not {one.l}")
-        if one.t is not None and not (0 < one.t <= 1 and one.t.denominator <= T_DENOMINATOR):
-            raise ValueError(f"t must be above 0, at most 1 and of twelve decimals at most, not {one.t}")
-    count = len(asked)
-    t = [(0, 0) if one.t is None else (one.t.numerator, one.t.denominator) for one in asked]
-    return Seen(
-        counts=np.zeros((count, 0), np.int64),
-        members=np.zeros((count, 0), np.int64),
-        excess=np.zeros((count, 0)),
-        changes=np.zeros(0, np.int64),
-        recent=np.zeros((count, window), np.int64),
-        different=np.zeros(count, np.int64),
-        ordered=np.array([one.ordered for one in asked], np.bool_),
-        t=np.array(t, np.int64).reshape(count, 2),
-        l=np.array([one.l for one in asked], np.int64),
-    )
-
-
-def renumbered(seen: Seen, places: Sequence[NDArray[np.int64]], sizes: Sequence[int]) -> Seen:
-    """Return the same with new codes of values: `places` has each attribute's new code by the old one."""
-    # O(S (M + W)). A code of -1 drops the value, whose count must be 0.
-    count, most = len(places), max(sizes, default=0)
-    counts = np.zeros((count, most), np.int64)
-    for s, new in enumerate(places):
-        stay = np.flatnonzero(new >= 0)
-        counts[s, new[stay]] = seen.counts[s, stay]
-    return seen._replace(
-        counts=counts, members=np.zeros((count, most), np.int64), excess=np.zeros((count, most)),
-        changes=np.zeros(most, np.int64), recent=recoded(seen.recent, places),
-    )  # fmt: skip
-
-
-def recoded(codes: NDArray[np.int64], places: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return the new codes, given by the old ones; an attribute a row."""
-    found = codes.copy()
-    for s, new in enumerate(places):
-        if len(new):  # before the first tuple, no codes exist
-            found[s] = new[codes[s]]
-    return found
-
-
-@inner
-def read(seen: Seen, position: int, codes: NDArray[np.int64], i: int) -> None:
-    """Count the tuple at a position in the stream; its values are column i of codes. O(S)."""
-    window = seen.recent.shape[1]
-    for s in range(len(seen.ordered)):
-        code = codes[s, i]
-        seen.counts[s, code] += 1
-        if window > 0:
-            place = position % window
-            if position >= window:
-                seen.counts[s, seen.recent[s, place]] -= 1
-            seen.recent[s, place] = code
-
-
-@inner
-def number_of(seen: Seen, tuples: int) -> int:
-    """Return how many of the tuples read count."""
-    window = seen.recent.shape[1]
-    return int(min(tuples, window) if window > 0 else tuples)
-
-
-@inner
-def enter(seen: Seen, codes: NDArray[np.int64], slot: int) -> None:
-    """Count the tuple in a slot as a member of the class that is being formed. O(S)."""
-    for s in range(len(seen.ordered)):
-        code = codes[s, slot]
-        seen.different[s] += seen.members[s, code] == 0
-        seen.members[s, code] += 1
-
-
-@inner
-def forget(seen: Seen, codes: NDArray[np.int64], first: int, count: int) -> None:
-    """Remove the members of the class, the tuples in some slots, from the counts. O(count S)."""
-    for s in range(len(seen.ordered)):
-        seen.different[s] = 0
-        for slot in range(first, first + count):
-            seen.members[s, codes[s, slot]] = 0

@@ -39,7 +39,7 @@ from duckanon.kernels.steered.buffer import (
     put_codes,
     remove,
 )
-from duckanon.kernels.steered.closeness import AttributeLimit, Seen, read, recoded, renumbered
+from duckanon.kernels.steered.seen import AttributeLimit, Known, Seen, plain, read, recoded, renumbered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,6 +51,7 @@ __all__ = [
     "TUPLES_READ",
     "AttributeLimit",
     "Buffer",
+    "Known",
     "StreamOutput",
     "finish",
     "held",
@@ -74,13 +75,20 @@ class StreamOutput(NamedTuple):
     apart: NDArray[np.bool_]  # (q,), whether k subjects were held, but no class of them keeps t and l
 
 
-def renumber(buffer: Buffer, places: Sequence[NDArray[np.int64]], sizes: Sequence[int]) -> Buffer:
+def renumber(
+    buffer: Buffer,
+    places: Sequence[NDArray[np.int64]],
+    sizes: Sequence[int],
+    known: Sequence[Known] | None = None,
+) -> Buffer:
     """Return the buffer with new codes of sensitive values, which make room for values between known ones."""
     # The old buffer must not be used any more. `places` has for each attribute the new code by the old one,
     # ascending, -1 for a value that is dropped because no tuple that counts has it. `sizes` are the numbers
-    # of values then. O(S (M + delay + window)).
+    # of values then. `known` has the hierarchy and the largest shares of the values then, where either is
+    # asked. O(S (M H + delay + window)).
     waiting = buffer.waiting._replace(codes=recoded(buffer.waiting.codes, places))
-    return Buffer(waiting, renumbered(buffer.seen, places, sizes))
+    told = [plain(size) for size in sizes] if known is None else known
+    return Buffer(waiting, renumbered(buffer.seen, places, sizes, told))
 
 
 def push(
@@ -148,7 +156,8 @@ def _coded(buffer: Buffer, codes: ArrayLike | None, count: int) -> NDArray[np.in
         raise ValueError(f"codes must be numbers from 0 to {values - 1}, of values that were numbered")
     window = buffer.seen.recent.shape[1]
     counted = min(int(buffer.counts[TUPLES_READ]) + count, window or SUM_LIMIT)
-    if values * counted * (buffer.waiting.delay + 1) >= SUM_LIMIT:
+    terms = max(values, 2) * max(1, buffer.seen.nodes.shape[1])
+    if terms * counted * (buffer.waiting.delay + 1) >= SUM_LIMIT:
         raise ValueError(
             f"{values} sensitive values of {counted} tuples are too many for exact sums: use a window"
         )

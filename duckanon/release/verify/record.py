@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from duckanon.audits.columns import share_options
 from duckanon.audits.report import COLUMNS, Measure
 from duckanon.database import engine, templates
 from duckanon.database.relations import Target
@@ -141,6 +142,7 @@ class RecordedRelease:
             t=thresholds.get("t_closeness") or None,
             l=thresholds.get("l_diversity") or None,
             **diversity,
+            **share_options(thresholds, [column.name for column in sensitive]),
             distance={column.name: column.distance for column in sensitive if column.distance is not None},
             order={column.name: column.order for column in sensitive if column.order},
             hierarchies={

@@ -294,7 +294,9 @@ def test_what_cannot_take_an_order_says_so() -> None:
 def test_alpha_of_a_named_value_is_that_of_the_value_and_not_of_its_place() -> None:
     """By hand: 'b' has one of two records in every class, whatever its place; '2' is a value and a place."""
     con = duckanon.connect()
-    con.execute("CREATE TABLE graded AS SELECT i // 2 AS age, ['2', 'b'][1 + i % 2] AS s FROM range(8) AS r(i)")
+    con.execute(
+        "CREATE TABLE graded AS SELECT i // 2 AS age, ['2', 'b'][1 + i % 2] AS s FROM range(8) AS r(i)"
+    )
     for named, share in (("b", 0.5), ("2", 0.5), ("c", 0.0)):
         rows = con.execute(
             "AUDIT TABLE graded WITH (quasi_identifiers = (age), sensitive = (s), k = 2, "
