@@ -28,6 +28,8 @@ Cell = str | float | None
 ROOT = Path(__file__).resolve().parents[1]
 MISSING = "not run: reference data missing (DUCKANON_REFERENCE)"
 SHRINK = int(os.environ.get("DUCKANON_BENCH_SHRINK") or 1)
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+"""Environment of an installed package, whose modules are compiled once and not by each process."""
 
 
 class Results:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-from benchmarks.bars import Results
+from benchmarks.bars import ENVIRONMENT, Results
 from duckanon.kernels import prepared
 
 RUNS = 3
@@ -53,7 +53,7 @@ def seconds(arguments: tuple[str, ...], own: dict[str, str]) -> float:
     """Return the CPU seconds of a process on an empty compiler cache."""
     with tempfile.TemporaryDirectory() as cache:
         before = os.times()
-        environment = {**os.environ, "NUMBA_CACHE_DIR": cache, **own}
+        environment = {**ENVIRONMENT, "NUMBA_CACHE_DIR": cache, **own}
         command = [sys.executable, *arguments]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
         after = os.times()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import duckdb
 
-from benchmarks.bars import ROOT, Results, shrunk
+from benchmarks.bars import ENVIRONMENT, ROOT, Results, shrunk
 
 TUPLES, ROUNDS, BAR = 2_000_000, 5, 6.0
 SOURCE = """
@@ -31,10 +31,6 @@ COPY (
 """
 COPY = "import duckdb, sys; duckdb.sql(f\"COPY (FROM read_csv('{sys.argv[1]}')) TO '{sys.argv[2]}'\")"
 ASKED = ("--qi", "age,zip,weight,visits,income", "-k", "10", "--delay", "1000")
-
-
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-"""Environment of an installed package, whose modules are compiled once."""
 
 
 def seconds(arguments: list[str], folder: Path) -> float:

@@ -2,7 +2,7 @@
 
 Run from the repository: ``python -m benchmarks.bench_wide``. Figures are CPU seconds of whole commands with
 their start, on a few hundred records, so that statements of many columns take most of the time. The unit is
-the loop of `bench_first` in the same run, a CPU second on the machine of the bars.
+the loop of `bench_first` in the same round, a CPU second on the machine of the bars. Figures are medians.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from statistics import median
 
-from benchmarks.bars import ROOT, Results, shrunk
+from benchmarks.bars import ENVIRONMENT, ROOT, Results, shrunk
 from benchmarks.bench_first import LOOP, seconds
 
-RECORDS = 500
+RECORDS, ROUNDS = 500, 3
 TITLE = "wide tables, 500 records"
 CASES = (("insensitive", 800, 3.0), ("sensitive", 200, 10.0), ("columns", 10_000, 10.0))
 """Kind of column, number of columns, and bar in loops."""
@@ -54,32 +55,35 @@ def words_of(what: str, table: str, many: int) -> list[str]:
     return ["audit", *common]
 
 
-def measured(folder: Path, what: str, many: int) -> float:
-    """CPU seconds of the command of a case; its exit code 2 ends the benchmark."""
-    words, before = words_of(what, written(folder, 2, many), many), os.times()
-    done = subprocess.run(
-        [sys.executable, "-m", "duckanon", *words], cwd=folder, check=False, stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+def measured(what: str, many: int) -> float:
+    """CPU seconds of the command of a case in a new folder; its exit code 2 ends the benchmark."""
+    with tempfile.TemporaryDirectory() as folder:
+        words, before = words_of(what, written(Path(folder), 2, many), many), os.times()
+        done = subprocess.run(
+            [sys.executable, "-m", "duckanon", *words], cwd=folder, check=False, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, env={**ENVIRONMENT, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        after = os.times()
     if done.returncode > 1:
         raise SystemExit(f"failed: {words[:2]}")
-    after = os.times()
     return after.children_user + after.children_system - before.children_user - before.children_system
 
 
 def main() -> int:
     """Measure each command, and the same command with half as many columns."""
     results = Results("bench_wide")
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for what, columns, most in CASES:
-            loop = seconds(("-c", LOOP), {})
-            counts = (shrunk(columns // 2, 5), shrunk(columns, 10))
-            half, whole = (measured(folder, what, many) for many in counts)
-            for many, spent in zip(counts, (half, whole), strict=True):
-                results.row(TITLE, of=f"{many:,} {what}", **{"CPU s": spent, "loop CPU s": loop})
-            results.bar(f"{columns:,} {what}: CPU in loops of 33,000,000 steps", whole / loop, most)
-            results.bar(f"{columns:,} {what}: CPU / of half as many", whole / half, MOST_TIMES)
+    for what, columns, most in CASES:
+        counts = (shrunk(columns // 2, 5), shrunk(columns, 10))
+        rounds = [
+            (seconds(("-c", LOOP), {}), *(measured(what, many) for many in counts)) for _ in range(ROUNDS)
+        ]
+        loop, *spent = (median(column) for column in zip(*rounds, strict=True))
+        for many, cpu in zip(counts, spent, strict=True):
+            results.row(TITLE, of=f"{many:,} {what}", **{"CPU s": cpu, "loop CPU s": loop})
+        in_loops = median(whole / loop for loop, _, whole in rounds)
+        results.bar(f"{columns:,} {what}: CPU in loops of 33,000,000 steps", in_loops, most)
+        times = median(whole / half for _, half, whole in rounds)
+        results.bar(f"{columns:,} {what}: CPU / of half as many", times, MOST_TIMES)
     return results.exit_code()
 
 

@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from duckanon.api.sql_functions import LEFT_OUT, given_options, register
+from duckanon.audits.columns import audit_columns
 from duckanon.audits.headers import rows_of
-from duckanon.audits.run import audit_columns, kept_relation
+from duckanon.audits.run import kept_relation
 from duckanon.database import engine, templates
 from duckanon.database.relations import columns_of, relation_of, resolve, subquery
 from duckanon.errors import DuckanonError, MissingExtra, PolicyError, ReleaseError, SourceError

@@ -18,7 +18,7 @@ from duckanon.policy.names import twice
 from duckanon.policy.policy import AuditPolicy, hierarchy_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import SupportsIndex
 
     from duckanon.api.connection import Connection
@@ -37,6 +37,7 @@ def assert_private(
     l_diversity: LDiversity = "distinct",
     c: Number | None = None,
     distance: Mapping[str, Distance] | None = None,
+    order: Mapping[str, Sequence[str]] | None = None,
     hierarchies: Mapping[str, str] | None = None,
     suppressed: str | None = None,
     con: Connection | duckdb.DuckDBPyConnection | None = None,
@@ -55,7 +56,7 @@ def assert_private(
         Columns that make the equivalence classes, and columns that l and t protect.
     k, l, t : numbers, optional
         Thresholds, at least one of them; l and t are one number, or numbers by column.
-    l_diversity, c, distance, hierarchies, suppressed
+    l_diversity, c, distance, order, hierarchies, suppressed
         As in `AuditPolicy`. Tables of hierarchies are read from the connection of `table`.
     con : Connection or duckdb.DuckDBPyConnection, optional
         Connection of a table that is given by name.
@@ -92,6 +93,7 @@ def assert_private(
         l_diversity=l_diversity,
         c=c,
         distance=distance,
+        order=order,
         hierarchies=hierarchies,
         suppressed=suppressed,
     )

@@ -370,7 +370,14 @@ SET VARIABLE duckanon_gate_release_id = (SELECT max(release_id) FROM duckanon_ga
 CREATE OR REPLACE TEMP TABLE duckanon_gate_column AS
 SELECT
     column_name AS name, role, recode, distance, position,
-    CAST(getvariable('duckanon_gate_home') || '"' || replace(tree, '"', '""') || '"' AS VARCHAR) AS tree
+    CASE
+        WHEN distance = 'hierarchical'
+        THEN CAST(getvariable('duckanon_gate_home') || '"' || replace(tree, '"', '""') || '"' AS VARCHAR)
+    END AS tree,
+    CASE
+        WHEN distance = 'ordered'
+        THEN CAST(getvariable('duckanon_gate_home') || '"' || replace(tree, '"', '""') || '"' AS VARCHAR)
+    END AS rank
 FROM query(
     CASE
         WHEN getvariable('duckanon_gate_home') IS NULL
@@ -381,11 +388,11 @@ FROM query(
 )
 WHERE release_id = getvariable('duckanon_gate_release_id')
 UNION ALL
-SELECT name, 'quasi_identifier', NULL, NULL, position, NULL
+SELECT name, 'quasi_identifier', NULL, NULL, position, NULL, NULL
 FROM duckanon_gate_given
 WHERE setting = 'quasi_identifiers'
 UNION ALL
-SELECT one.name, 'sensitive', NULL, distance.value, one.position, relation.text
+SELECT one.name, 'sensitive', NULL, distance.value, one.position, relation.text, NULL
 FROM duckanon_gate_given AS one
 LEFT JOIN duckanon_gate_given AS distance ON distance.setting = 'distance' AND lower(distance.name) = lower(one.name)
 LEFT JOIN duckanon_gate_given AS tree ON tree.setting = 'trees' AND lower(tree.name) = lower(one.name)
@@ -470,9 +477,40 @@ SET VARIABLE duckanon_gate_p_percent = (
     WHERE measure = 'p_percent' AND release_id = getvariable('duckanon_gate_release_id')
 );
 
+-- Text with an order is audited by its ranks, since the macros order a text by its bytes.
+SET VARIABLE duckanon_gate_rows = (
+    SELECT CASE WHEN getvariable('duckanon_gate_first') IS NULL THEN text ELSE 'duckanon_gate_record' END
+    FROM duckanon_gate_relation
+    WHERE name = coalesce((SELECT max(relation) FROM duckanon_gate_release), getvariable('gate_table'))
+);
+SET VARIABLE duckanon_gate_ranks = (
+    SELECT string_agg(
+        '(SELECT CASE WHEN record.' || quoted || ' IS NULL THEN NULL ELSE coalesce(max(place.rank), '
+        || 'error(''gate: a value of a column is not in its order: '' || record.' || quoted || ')) END FROM '
+        || rank || ' AS place WHERE place.value = record.' || quoted || ') AS ' || quoted, ', '
+    )
+    FROM (
+        SELECT rank, '"' || replace(name, '"', '""') || '"' AS quoted
+        FROM duckanon_gate_column
+        WHERE rank IS NOT NULL
+    ) AS ranked
+);
+CREATE OR REPLACE TEMP TABLE duckanon_gate_ranked AS
+FROM query(
+    CASE
+        WHEN getvariable('duckanon_gate_ranks') IS NULL
+        THEN 'SELECT 0 AS class_id WHERE FALSE'
+        ELSE 'SELECT record.* REPLACE (' || getvariable('duckanon_gate_ranks') || ') FROM '
+            || getvariable('duckanon_gate_rows') || ' AS record'
+    END
+);
+
 -- The same as constants, since a macro can pass on constants only.
 SET VARIABLE duckanon_gate_table = (
-    SELECT CASE WHEN getvariable('duckanon_gate_first') IS NULL THEN text ELSE 'duckanon_gate_record' END
+    SELECT CASE
+        WHEN getvariable('duckanon_gate_ranks') IS NULL THEN getvariable('duckanon_gate_rows')
+        ELSE 'duckanon_gate_ranked'
+    END
     FROM duckanon_gate_relation
     WHERE name = coalesce((SELECT max(relation) FROM duckanon_gate_release), getvariable('gate_table'))
 );

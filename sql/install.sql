@@ -663,6 +663,243 @@ SELECT CASE WHEN found THEN (SELECT any_value(one.class) FROM duckanon_class AS 
     found
 FROM duckanon_fault WHERE found;
 
+CREATE OR REPLACE TEMP MACRO duckanon_shares(members_in) AS TABLE
+WITH held AS (
+    SELECT class_member.attribute, class, value, count(*) AS members
+    FROM query_table(members_in) AS class_member GROUP BY class_member.attribute, class, value
+),
+class_size AS (
+    SELECT held.attribute, class, CAST(sum(members) AS BIGINT) AS class_size, count(*) AS different
+    FROM held GROUP BY held.attribute, class
+),
+domain AS (
+    SELECT held.attribute, value, CAST(sum(members) AS BIGINT) AS records FROM held GROUP BY held.attribute, value
+),
+total AS (
+    SELECT domain.attribute, CAST(sum(records) AS BIGINT) AS n, count(*) AS different
+    FROM domain GROUP BY domain.attribute
+)
+SELECT held.attribute, held.class, held.value, class_size.class_size, held.members, domain.records AS table_members,
+    total.n AS table_size, total.different - class_size.different AS missing
+FROM held JOIN class_size ON class_size.class = held.class AND class_size.attribute = held.attribute
+JOIN domain ON domain.value IS NOT DISTINCT FROM held.value AND domain.attribute = held.attribute
+JOIN total ON total.attribute = held.attribute;
+
+CREATE OR REPLACE TEMP MACRO duckanon_alpha_shares(shares_in, thresholds_in) AS TABLE
+WITH frequent AS (
+    SELECT value_share.attribute, value_share.class, value_share.class_size, threshold.named, threshold.alpha, max(CASE
+        WHEN threshold.named IS NULL OR CAST(value_share.value AS TEXT) = threshold.named THEN value_share.members
+        ELSE 0
+    END) AS members
+    FROM query_table(shares_in) AS value_share
+    JOIN query_table(thresholds_in) AS threshold ON threshold.attribute = value_share.attribute
+    GROUP BY value_share.attribute, value_share.class, value_share.class_size, threshold.named, threshold.alpha
+)
+SELECT frequent.attribute, frequent.class, frequent.class_size, frequent.named, CAST(frequent.members AS DOUBLE) /
+    CAST(frequent.class_size AS DOUBLE) AS value, CAST(frequent.members AS HUGEINT) * 1000000000000 >
+    CAST(frequent.alpha * 1000000000000 AS HUGEINT) * frequent.class_size AS violated
+FROM frequent;
+
+-- How frequent is the most frequent sensitive value of a class?
+CREATE OR REPLACE TEMP MACRO alpha_k_anonymity(tbl, qi, s, alpha := NULL) AS TABLE
+WITH duckanon_fault AS (
+    SELECT CASE
+        WHEN fault.found THEN TRUE
+        WHEN alpha IS NOT NULL AND coalesce((TRY_CAST(CAST(alpha AS VARCHAR) AS DECIMAL(38, 18)) -
+            TRY_CAST(CAST(alpha AS VARCHAR) AS DECIMAL(38, 18)) % 0.000000000001) <= 0 OR
+            (TRY_CAST(CAST(alpha AS VARCHAR) AS DECIMAL(38, 18)) - TRY_CAST(CAST(alpha AS VARCHAR) AS DECIMAL(38, 18)) %
+            0.000000000001) > 1, TRUE) THEN
+            error('alpha_k_anonymity: alpha must be one number, greater than 0 and at most 1')
+        ELSE FALSE
+    END AS found
+    FROM duckanon_sensitive_fault('alpha_k_anonymity', tbl, qi, s) AS fault
+),
+duckanon_class AS MATERIALIZED (FROM duckanon_classes(tbl, qi)),
+duckanon_sensitive AS MATERIALIZED (FROM duckanon_columns(tbl, s)),
+duckanon_record AS (FROM duckanon_records(tbl, qi, s, 'duckanon_class')),
+class_member AS MATERIALIZED (FROM duckanon_members('duckanon_record', 'duckanon_sensitive')),
+value_share AS (FROM duckanon_shares('class_member')),
+threshold AS (
+    SELECT duckanon_sensitive.attribute, CAST((TRY_CAST(CAST(alpha AS VARCHAR) AS DECIMAL(38, 18)) -
+        TRY_CAST(CAST(alpha AS VARCHAR) AS DECIMAL(38, 18)) % 0.000000000001) AS DECIMAL(18, 12)) AS alpha,
+        CAST(NULL AS VARCHAR) AS named
+    FROM duckanon_sensitive
+),
+result AS (FROM duckanon_alpha_shares('value_share', 'threshold'))
+SELECT duckanon_class.class, result.class_size, duckanon_sensitive.name AS attribute, result.value AS alpha,
+    result.violated
+FROM result JOIN duckanon_sensitive ON duckanon_sensitive.attribute = result.attribute
+JOIN duckanon_class ON duckanon_class.class_id = (result.class - result.attribute) // duckanon_sensitive.attributes
+UNION ALL
+SELECT CASE WHEN found THEN (SELECT any_value(one.class) FROM duckanon_class AS one) END, found, found, found, found
+FROM duckanon_fault WHERE found;
+
+CREATE OR REPLACE TEMP MACRO duckanon_beta_shares(shares_in, thresholds_in) AS TABLE
+SELECT value_share.attribute, value_share.class, value_share.class_size, max(CAST(CAST(value_share.members AS HUGEINT) *
+    value_share.table_size - CAST(value_share.table_members AS HUGEINT) * value_share.class_size AS DOUBLE) /
+    CAST(CAST(value_share.table_members AS HUGEINT) * value_share.class_size AS DOUBLE)) AS value, max(CASE
+        WHEN threshold.beta IS NULL THEN NULL
+        WHEN CAST(value_share.members AS HUGEINT) * value_share.table_size * 1000000000000 >
+            least(CAST((1 + threshold.beta) * 1000000000000 AS HUGEINT) * value_share.table_members,
+            CAST(value_share.table_size AS HUGEINT) * 1000000000000) * value_share.class_size THEN 1
+        ELSE 0
+    END) = 1 AS violated
+FROM query_table(shares_in) AS value_share
+JOIN query_table(thresholds_in) AS threshold ON threshold.attribute = value_share.attribute
+GROUP BY value_share.attribute, value_share.class, value_share.class_size;
+
+-- How much more frequent than in the table is a sensitive value in a class?
+CREATE OR REPLACE TEMP MACRO beta_likeness(tbl, qi, s, beta := NULL) AS TABLE
+WITH duckanon_fault AS (
+    SELECT CASE
+        WHEN fault.found THEN TRUE
+        WHEN beta IS NOT NULL AND coalesce((TRY_CAST(CAST(beta AS VARCHAR) AS DECIMAL(38, 18)) -
+            TRY_CAST(CAST(beta AS VARCHAR) AS DECIMAL(38, 18)) % 0.000000000001) <= 0 OR
+            (TRY_CAST(CAST(beta AS VARCHAR) AS DECIMAL(38, 18)) - TRY_CAST(CAST(beta AS VARCHAR) AS DECIMAL(38, 18)) %
+            0.000000000001) > 999999, TRUE) THEN
+            error('beta_likeness: beta must be one number, greater than 0 and at most 999999')
+        ELSE FALSE
+    END AS found
+    FROM duckanon_sensitive_fault('beta_likeness', tbl, qi, s) AS fault
+),
+duckanon_class AS MATERIALIZED (FROM duckanon_classes(tbl, qi)),
+duckanon_sensitive AS MATERIALIZED (FROM duckanon_columns(tbl, s)),
+duckanon_record AS (FROM duckanon_records(tbl, qi, s, 'duckanon_class')),
+class_member AS MATERIALIZED (FROM duckanon_members('duckanon_record', 'duckanon_sensitive')),
+value_share AS (FROM duckanon_shares('class_member')),
+threshold AS (
+    SELECT duckanon_sensitive.attribute, CAST((TRY_CAST(CAST(beta AS VARCHAR) AS DECIMAL(38, 18)) -
+        TRY_CAST(CAST(beta AS VARCHAR) AS DECIMAL(38, 18)) % 0.000000000001) AS DECIMAL(18, 12)) AS beta,
+        CAST(NULL AS VARCHAR) AS named
+    FROM duckanon_sensitive
+),
+result AS (FROM duckanon_beta_shares('value_share', 'threshold'))
+SELECT duckanon_class.class, result.class_size, duckanon_sensitive.name AS attribute, result.value AS beta,
+    result.violated
+FROM result JOIN duckanon_sensitive ON duckanon_sensitive.attribute = result.attribute
+JOIN duckanon_class ON duckanon_class.class_id = (result.class - result.attribute) // duckanon_sensitive.attributes
+UNION ALL
+SELECT CASE WHEN found THEN (SELECT any_value(one.class) FROM duckanon_class AS one) END, found, found, found, found
+FROM duckanon_fault WHERE found;
+
+CREATE OR REPLACE TEMP MACRO duckanon_delta_shares(shares_in, thresholds_in) AS TABLE
+WITH share AS (
+    SELECT value_share.attribute, value_share.class, value_share.class_size, value_share.missing, threshold.delta,
+        CAST(CAST(value_share.members AS HUGEINT) * value_share.table_size AS DOUBLE) /
+        CAST(CAST(value_share.table_members AS HUGEINT) * value_share.class_size AS DOUBLE) AS ratio,
+        CAST(value_share.members AS HUGEINT) AS members, CAST(value_share.table_members AS HUGEINT) AS table_members,
+        CAST(value_share.class_size AS HUGEINT) AS size, CAST(value_share.table_size AS HUGEINT) AS total,
+        CAST(floor(exp(CAST(threshold.delta AS DOUBLE)) * 999999999999990) AS HUGEINT) AS factor
+    FROM query_table(shares_in) AS value_share
+    JOIN query_table(thresholds_in) AS threshold ON threshold.attribute = value_share.attribute
+)
+SELECT share.attribute, share.class, share.class_size, max(CASE
+    WHEN share.missing > 0 THEN CAST('Infinity' AS DOUBLE)
+    ELSE abs(ln(share.ratio))
+END) AS value, max(abs(ln(share.ratio))) AS present, max(CASE
+    WHEN share.delta IS NULL THEN NULL
+    WHEN share.missing > 0 OR share.members * share.total * 1000000000000000 >
+        least(share.table_members * share.factor, share.total * 1000000000000000) * share.size OR share.table_members *
+        share.size * 1000000000000000 > least(share.members * share.factor, share.size * 1000000000000000) * share.total
+        THEN 1
+    ELSE 0
+END) = 1 AS violated
+FROM share GROUP BY share.attribute, share.class, share.class_size;
+
+-- How much rarer or more frequent than in the table is a sensitive value in a class?
+CREATE OR REPLACE TEMP MACRO delta_disclosure(tbl, qi, s, delta := NULL) AS TABLE
+WITH duckanon_fault AS (
+    SELECT CASE
+        WHEN fault.found THEN TRUE
+        WHEN delta IS NOT NULL AND coalesce((TRY_CAST(CAST(delta AS VARCHAR) AS DECIMAL(38, 18)) -
+            TRY_CAST(CAST(delta AS VARCHAR) AS DECIMAL(38, 18)) % 0.000000000001) <= 0 OR
+            (TRY_CAST(CAST(delta AS VARCHAR) AS DECIMAL(38, 18)) - TRY_CAST(CAST(delta AS VARCHAR) AS DECIMAL(38, 18)) %
+            0.000000000001) > 30, TRUE) THEN
+            error('delta_disclosure: delta must be one number, greater than 0 and at most 30')
+        ELSE FALSE
+    END AS found
+    FROM duckanon_sensitive_fault('delta_disclosure', tbl, qi, s) AS fault
+),
+duckanon_class AS MATERIALIZED (FROM duckanon_classes(tbl, qi)),
+duckanon_sensitive AS MATERIALIZED (FROM duckanon_columns(tbl, s)),
+duckanon_record AS (FROM duckanon_records(tbl, qi, s, 'duckanon_class')),
+class_member AS MATERIALIZED (FROM duckanon_members('duckanon_record', 'duckanon_sensitive')),
+value_share AS (FROM duckanon_shares('class_member')),
+threshold AS (
+    SELECT duckanon_sensitive.attribute, CAST((TRY_CAST(CAST(delta AS VARCHAR) AS DECIMAL(38, 18)) -
+        TRY_CAST(CAST(delta AS VARCHAR) AS DECIMAL(38, 18)) % 0.000000000001) AS DECIMAL(18, 12)) AS delta,
+        CAST(NULL AS VARCHAR) AS named
+    FROM duckanon_sensitive
+),
+result AS (FROM duckanon_delta_shares('value_share', 'threshold'))
+SELECT duckanon_class.class, result.class_size, duckanon_sensitive.name AS attribute, result.value AS delta,
+    result.present, result.violated
+FROM result JOIN duckanon_sensitive ON duckanon_sensitive.attribute = result.attribute
+JOIN duckanon_class ON duckanon_class.class_id = (result.class - result.attribute) // duckanon_sensitive.attributes
+UNION ALL
+SELECT CASE WHEN found THEN (SELECT any_value(one.class) FROM duckanon_class AS one) END, found, found, found, found,
+    found
+FROM duckanon_fault WHERE found;
+
+CREATE OR REPLACE TEMP MACRO duckanon_enhanced_beta_shares(shares_in, thresholds_in) AS TABLE
+WITH share AS (
+    SELECT value_share.attribute, value_share.class, value_share.class_size, threshold.enhanced_beta,
+        CAST(value_share.members AS HUGEINT) * value_share.table_size AS found,
+        CAST(value_share.table_members AS HUGEINT) * value_share.class_size AS expected,
+        CAST(value_share.table_members AS HUGEINT) AS table_members, CAST(value_share.class_size AS HUGEINT) AS size,
+        CAST(value_share.table_size AS HUGEINT) * 10000000000000 AS whole, 10000000000000 +
+        greatest(CAST(floor(ln(CAST(value_share.table_size AS DOUBLE) / CAST(value_share.table_members AS DOUBLE)) *
+        10000000000000) AS HUGEINT) - 1, 0) AS by_rarity, CAST((1 + threshold.enhanced_beta) * 1000000000000 AS HUGEINT)
+        * 10 AS by_beta
+    FROM query_table(shares_in) AS value_share
+    JOIN query_table(thresholds_in) AS threshold ON threshold.attribute = value_share.attribute
+)
+SELECT share.attribute, share.class, share.class_size, max(CASE
+    WHEN share.found * 10000000000000 > least(share.by_rarity * share.table_members, share.whole) * share.size THEN
+        CAST('Infinity' AS DOUBLE)
+    ELSE CAST(share.found - share.expected AS DOUBLE) / CAST(share.expected AS DOUBLE)
+END) AS value, max(CASE
+    WHEN share.enhanced_beta IS NULL THEN NULL
+    WHEN share.found * 10000000000000 > least(least(share.by_rarity, share.by_beta) * share.table_members, share.whole)
+        * share.size THEN 1
+    ELSE 0
+END) = 1 AS violated
+FROM share GROUP BY share.attribute, share.class, share.class_size;
+
+-- Does a class say more of a value than its rarity allows?
+CREATE OR REPLACE TEMP MACRO enhanced_beta_likeness(tbl, qi, s, enhanced_beta := NULL) AS TABLE
+WITH duckanon_fault AS (
+    SELECT CASE
+        WHEN fault.found THEN TRUE
+        WHEN enhanced_beta IS NOT NULL AND coalesce((TRY_CAST(CAST(enhanced_beta AS VARCHAR) AS DECIMAL(38, 18)) -
+            TRY_CAST(CAST(enhanced_beta AS VARCHAR) AS DECIMAL(38, 18)) % 0.000000000001) <= 0 OR
+            (TRY_CAST(CAST(enhanced_beta AS VARCHAR) AS DECIMAL(38, 18)) -
+            TRY_CAST(CAST(enhanced_beta AS VARCHAR) AS DECIMAL(38, 18)) % 0.000000000001) > 999999, TRUE) THEN
+            error('enhanced_beta_likeness: enhanced_beta must be one number, greater than 0 and at most 999999')
+        ELSE FALSE
+    END AS found
+    FROM duckanon_sensitive_fault('enhanced_beta_likeness', tbl, qi, s) AS fault
+),
+duckanon_class AS MATERIALIZED (FROM duckanon_classes(tbl, qi)),
+duckanon_sensitive AS MATERIALIZED (FROM duckanon_columns(tbl, s)),
+duckanon_record AS (FROM duckanon_records(tbl, qi, s, 'duckanon_class')),
+class_member AS MATERIALIZED (FROM duckanon_members('duckanon_record', 'duckanon_sensitive')),
+value_share AS (FROM duckanon_shares('class_member')),
+threshold AS (
+    SELECT duckanon_sensitive.attribute, CAST((TRY_CAST(CAST(enhanced_beta AS VARCHAR) AS DECIMAL(38, 18)) -
+        TRY_CAST(CAST(enhanced_beta AS VARCHAR) AS DECIMAL(38, 18)) % 0.000000000001) AS DECIMAL(18, 12)) AS
+        enhanced_beta, CAST(NULL AS VARCHAR) AS named
+    FROM duckanon_sensitive
+),
+result AS (FROM duckanon_enhanced_beta_shares('value_share', 'threshold'))
+SELECT duckanon_class.class, result.class_size, duckanon_sensitive.name AS attribute, result.value AS enhanced_beta,
+    result.violated
+FROM result JOIN duckanon_sensitive ON duckanon_sensitive.attribute = result.attribute
+JOIN duckanon_class ON duckanon_class.class_id = (result.class - result.attribute) // duckanon_sensitive.attributes
+UNION ALL
+SELECT CASE WHEN found THEN (SELECT any_value(one.class) FROM duckanon_class AS one) END, found, found, found, found
+FROM duckanon_fault WHERE found;
+
 -- How far is a class from a large group that holds it, for values without order?
 CREATE OR REPLACE TEMP MACRO nt_closeness_equal(tbl, qi, s, groups, n, t) AS TABLE
 WITH duckanon_fault AS (
@@ -743,6 +980,23 @@ JOIN duckanon_class ON duckanon_class.class_id = (result.class - result.attribut
 UNION ALL
 SELECT CASE WHEN found THEN (SELECT any_value(one.class) FROM duckanon_class AS one) END, found, found, found, found,
     found
+FROM duckanon_fault WHERE found;
+
+-- Which sensitive values are more or less frequent in a class than in the table?
+CREATE OR REPLACE TEMP MACRO value_shares(tbl, qi, s) AS TABLE
+WITH duckanon_fault AS (FROM duckanon_sensitive_fault('value_shares', tbl, qi, s)),
+duckanon_class AS MATERIALIZED (FROM duckanon_classes(tbl, qi)),
+duckanon_sensitive AS MATERIALIZED (FROM duckanon_columns(tbl, s)),
+duckanon_record AS (FROM duckanon_records(tbl, qi, s, 'duckanon_class')),
+class_member AS MATERIALIZED (FROM duckanon_text_members('duckanon_record', 'duckanon_sensitive')),
+result AS (FROM duckanon_shares('class_member'))
+SELECT duckanon_class.class, result.class_size, duckanon_sensitive.name AS attribute, result.value, result.members,
+    result.table_members, result.table_size, result.missing
+FROM result JOIN duckanon_sensitive ON duckanon_sensitive.attribute = result.attribute
+JOIN duckanon_class ON duckanon_class.class_id = (result.class - result.attribute) // duckanon_sensitive.attributes
+UNION ALL
+SELECT CASE WHEN found THEN (SELECT any_value(one.class) FROM duckanon_class AS one) END, found, found, found, found,
+    found, found, found
 FROM duckanon_fault WHERE found;
 
 -- How likely is a person found?
@@ -1737,24 +1991,45 @@ FROM (
 
 -- Does a table keep its thresholds, all measures in one?
 CREATE OR REPLACE TEMP MACRO audit(tbl, qi, s, k := NULL, l := NULL, t := NULL, distance := NULL, l_diversity :=
-    'distinct', c := NULL) AS TABLE
+    'distinct', c := NULL, alpha := NULL, delta := NULL, beta := NULL, enhanced_beta := NULL) AS TABLE
 WITH duckanon_fault AS (FROM duckanon_sensitive_fault('audit', tbl, qi, s)),
 duckanon_class AS MATERIALIZED (FROM duckanon_classes(tbl, qi)),
 duckanon_sensitive AS MATERIALIZED (FROM duckanon_columns(tbl, s)),
 duckanon_record AS (FROM duckanon_records(tbl, qi, s, 'duckanon_class')),
 class_member AS MATERIALIZED (FROM duckanon_members('duckanon_record', 'duckanon_sensitive')),
 given AS (FROM duckanon_given('k', k) UNION ALL FROM duckanon_given('l', l) UNION ALL FROM duckanon_given('t', t) UNION
-    ALL FROM duckanon_given('c', c) UNION ALL FROM duckanon_given('distance', distance)),
+    ALL FROM duckanon_given('c', c) UNION ALL FROM duckanon_given('distance', distance) UNION ALL FROM
+    duckanon_given('alpha', alpha) UNION ALL FROM duckanon_given('delta', delta) UNION ALL FROM
+    duckanon_given('beta', beta) UNION ALL FROM duckanon_given('enhanced_beta', enhanced_beta)),
 number AS (
-    SELECT given.setting, given.name, given.given, given.by_column, TRY_CAST(given.given AS DECIMAL(38, 18)) AS value
-    FROM given
+    SELECT given.setting, given.name, given.given, given.by_column, CAST(NULL AS VARCHAR) AS named,
+        TRY_CAST(given.given AS DECIMAL(38, 18)) AS value
+    FROM given WHERE given.setting <> 'alpha' OR NOT coalesce(starts_with(given.given, '{"'), FALSE)
+    UNION ALL
+    SELECT 'named', one.name, one.given, TRUE, one.named, TRY_CAST(one.given AS DECIMAL(38, 18))
+    FROM (
+        SELECT held.name, unnest(map_keys(held.shares)) AS named, unnest(map_values(held.shares)) AS given
+        FROM (
+            SELECT given.name, CAST(CAST(given.given AS JSON) AS MAP(VARCHAR, VARCHAR)) AS shares
+            FROM given WHERE given.setting = 'alpha' AND starts_with(given.given, '{"')
+        ) AS held
+    ) AS one
 ),
 setting AS (
     SELECT duckanon_sensitive.attribute, duckanon_sensitive.name,
         CAST(max(CASE WHEN number.setting = 'l' THEN number.value END) AS DECIMAL(38, 18)) AS l,
         CAST(floor(max(CASE WHEN number.setting = 'c' THEN number.value END) * 1000000000000) AS HUGEINT) AS c,
         CAST(max(CASE WHEN number.setting = 't' THEN number.value - number.value % 0.000000000001 END) AS
-        DECIMAL(18, 12)) AS t, coalesce(max(CASE WHEN number.setting = 'distance' THEN lower(number.given) END), CASE
+        DECIMAL(18, 12)) AS t, CAST(max(CASE
+            WHEN number.setting = 'alpha' THEN number.value - number.value % 0.000000000001
+        END) AS DECIMAL(18, 12)) AS alpha, CAST(max(CASE
+            WHEN number.setting = 'delta' THEN number.value - number.value % 0.000000000001
+        END) AS DECIMAL(18, 12)) AS delta, CAST(max(CASE
+            WHEN number.setting = 'beta' THEN number.value - number.value % 0.000000000001
+        END) AS DECIMAL(18, 12)) AS beta, CAST(max(CASE
+            WHEN number.setting = 'enhanced_beta' THEN number.value - number.value % 0.000000000001
+        END) AS DECIMAL(18, 12)) AS enhanced_beta,
+        coalesce(max(CASE WHEN number.setting = 'distance' THEN lower(number.given) END), CASE
             WHEN regexp_full_match(min(duckanon_sensitive.type),
                 '(U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL.*|VARINT|BIGNUM|DATE|TIMESTAMP.*)') THEN
                 'ordered'
@@ -1763,6 +2038,11 @@ setting AS (
     FROM duckanon_sensitive LEFT JOIN number ON number.name IN ('', lower(duckanon_sensitive.name))
     GROUP BY duckanon_sensitive.attribute, duckanon_sensitive.name
 ),
+named_setting AS (
+    SELECT duckanon_sensitive.attribute, duckanon_sensitive.name, number.named,
+        CAST(number.value - number.value % 0.000000000001 AS DECIMAL(18, 12)) AS alpha
+    FROM duckanon_sensitive JOIN number ON number.setting = 'named' AND number.name = lower(duckanon_sensitive.name)
+),
 setting_of_table AS (
     SELECT CAST(number.value AS BIGINT) AS k FROM number WHERE number.setting = 'k' AND number.name = ''
 ),
@@ -1770,7 +2050,7 @@ setting_problem AS (
     SELECT sum(CASE WHEN number.by_column AND known.name IS NULL THEN 1 ELSE 0 END) AS unknown_names,
         sum(CASE WHEN number.name <> '' AND number.given IS NULL THEN 1 ELSE 0 END) AS empty_values,
         sum(CASE WHEN number.name <> '' AND number.setting IN ('k', 'c') THEN 1 ELSE 0 END) AS misplaced_maps, count(*)
-        - count(DISTINCT number.setting || ' ' || number.name) AS doubles, sum(CASE
+        - count(DISTINCT number.setting || ' ' || number.name || coalesce(' ' || number.named, '')) AS doubles, sum(CASE
             WHEN number.given IS NULL OR number.setting = 'distance' THEN 0
             WHEN number.value IS NULL THEN 1
             ELSE 0
@@ -1782,7 +2062,17 @@ setting_problem AS (
         sum(CASE WHEN number.setting = 'l' AND number.given IS NOT NULL THEN 1 ELSE 0 END) AS wanted_l, sum(CASE
             WHEN number.setting = 't' AND (number.value <= 0 OR number.value > 1) THEN 1
             ELSE 0
-        END) AS bad_t, sum(CASE WHEN number.setting = 'c' AND number.value <= 0 THEN 1 ELSE 0 END) AS bad_c,
+        END) AS bad_t, sum(CASE
+            WHEN number.setting IN ('alpha', 'named') AND (number.value < 0.000000000001 OR number.value > 1) THEN 1
+            ELSE 0
+        END) AS bad_alpha, sum(CASE
+            WHEN number.setting = 'delta' AND (number.value < 0.000000000001 OR number.value > 30) THEN 1
+            ELSE 0
+        END) AS bad_delta, sum(CASE
+            WHEN number.setting IN ('beta', 'enhanced_beta') AND
+                (number.value < 0.000000000001 OR number.value > 999999) THEN 1
+            ELSE 0
+        END) AS bad_beta, sum(CASE WHEN number.setting = 'c' AND number.value <= 0 THEN 1 ELSE 0 END) AS bad_c,
         sum(CASE WHEN number.setting = 'c' AND number.given IS NOT NULL THEN 1 ELSE 0 END) AS wanted_c, sum(CASE
             WHEN number.setting = 'distance' AND lower(number.given) = 'hierarchical' THEN 1
             ELSE 0
@@ -1796,16 +2086,21 @@ setting_fault AS (
     SELECT CASE
         WHEN '{}' IN (CAST(coalesce(to_json(k), '0') AS VARCHAR), CAST(coalesce(to_json(l), '0') AS VARCHAR),
             CAST(coalesce(to_json(t), '0') AS VARCHAR), CAST(coalesce(to_json(c), '0') AS VARCHAR),
-            CAST(coalesce(to_json(distance), '0') AS VARCHAR)) THEN
+            CAST(coalesce(to_json(distance), '0') AS VARCHAR), CAST(coalesce(to_json(alpha), '0') AS VARCHAR),
+            CAST(coalesce(to_json(delta), '0') AS VARCHAR), CAST(coalesce(to_json(beta), '0') AS VARCHAR),
+            CAST(coalesce(to_json(enhanced_beta), '0') AS VARCHAR)) THEN
             error('audit: an empty MAP is no threshold: leave it out, or name a column in it')
         WHEN p.misplaced_maps > 0 THEN error('audit: k and c are one number for the whole table')
-        WHEN p.unknown_names > 0 THEN error('audit: l, t or distance names a column that is not in s')
-        WHEN p.empty_values > 0 THEN error('audit: l, t or distance has no value for a column that it names')
-        WHEN p.doubles > 0 THEN error('audit: l, t or distance names a column twice')
-        WHEN p.words > 0 THEN error('audit: k, l, t and c must be numbers')
+        WHEN p.unknown_names > 0 THEN error('audit: a threshold or distance names a column that is not in s')
+        WHEN p.empty_values > 0 THEN error('audit: a threshold or distance has no value for a column that it names')
+        WHEN p.doubles > 0 THEN error('audit: a threshold or distance names a column twice')
+        WHEN p.words > 0 THEN error('audit: thresholds must be numbers')
         WHEN p.bad_k > 0 THEN error('audit: k must be a whole number from 1 on')
         WHEN p.bad_l > 0 THEN error('audit: l must be at least 1')
         WHEN p.bad_t > 0 THEN error('audit: t must be greater than 0 and at most 1')
+        WHEN p.bad_alpha > 0 THEN error('audit: alpha must be greater than 0 and at most 1')
+        WHEN p.bad_delta > 0 THEN error('audit: delta must be greater than 0 and at most 30')
+        WHEN p.bad_beta > 0 THEN error('audit: beta and enhanced_beta must be greater than 0 and below a million')
         WHEN p.bad_c > 0 THEN error('audit: c must be greater than 0')
         WHEN p.trees > 0 THEN
             error('audit: a hierarchical distance needs a tree: use t_closeness_hierarchical(tbl, qi, s, tree)')
@@ -1854,7 +2149,29 @@ risk AS (
         share_above_20_percent, above_33 / records AS share_above_33_percent
     FROM share
 ),
-threshold AS (SELECT setting.attribute, setting.l, setting.c, setting.t FROM setting),
+threshold AS (
+    SELECT setting.attribute, setting.l, setting.c, setting.t, setting.alpha, CAST(NULL AS VARCHAR) AS named,
+        setting.delta, setting.beta, setting.enhanced_beta
+    FROM setting
+),
+share_member AS (
+    SELECT class_member.attribute, class_member.class, class_member.value
+    FROM class_member JOIN setting ON setting.attribute = class_member.attribute
+    WHERE (alpha IS NOT NULL OR delta IS NOT NULL OR beta IS NOT NULL OR enhanced_beta IS NOT NULL) AND
+        coalesce(setting.alpha, setting.delta, setting.beta, setting.enhanced_beta) IS NOT NULL
+),
+value_share AS (FROM duckanon_shares('share_member')),
+alpha_verdict AS (FROM duckanon_alpha_shares('value_share', 'threshold')),
+delta_verdict AS (FROM duckanon_delta_shares('value_share', 'threshold')),
+beta_verdict AS (FROM duckanon_beta_shares('value_share', 'threshold')),
+enhanced_beta_verdict AS (FROM duckanon_enhanced_beta_shares('value_share', 'threshold')),
+named_member AS (
+    SELECT one.attribute, one.class, one.value
+    FROM duckanon_text_members('duckanon_record', 'duckanon_sensitive') AS one
+    WHERE alpha IS NOT NULL AND one.attribute IN (SELECT asked.attribute FROM named_setting AS asked)
+),
+named_share AS (FROM duckanon_shares('named_member')),
+named_verdict AS (FROM duckanon_alpha_shares('named_share', 'named_setting')),
 class_diversity AS (FROM duckanon_diversity('class_member')),
 class_recursion AS (
     WITH held AS (
@@ -1931,10 +2248,38 @@ verdict AS (
     SELECT 2000000 + v.attribute, 't_closeness', setting.name, CAST(setting.t AS DOUBLE), v.class, v.class_size,
         v.value, v.violated
     FROM emd_verdict AS v JOIN setting ON setting.attribute = v.attribute
+    UNION ALL
+    SELECT 2100000 + 10 * CAST(v.attribute AS BIGINT) + 2, 'alpha_k_anonymity', setting.name,
+        CAST(setting.alpha AS DOUBLE), v.class, v.class_size, v.value, v.violated
+    FROM alpha_verdict AS v JOIN setting ON setting.attribute = v.attribute WHERE setting.alpha IS NOT NULL
+    UNION ALL
+    SELECT 2100000 + 10 * CAST(v.attribute AS BIGINT) + 4, 'delta_disclosure', setting.name,
+        CAST(setting.delta AS DOUBLE), v.class, v.class_size, v.value, v.violated
+    FROM delta_verdict AS v JOIN setting ON setting.attribute = v.attribute WHERE setting.delta IS NOT NULL
+    UNION ALL
+    SELECT 2100000 + 10 * CAST(v.attribute AS BIGINT) + 6, 'beta_likeness', setting.name, CAST(setting.beta AS DOUBLE),
+        v.class, v.class_size, v.value, v.violated
+    FROM beta_verdict AS v JOIN setting ON setting.attribute = v.attribute WHERE setting.beta IS NOT NULL
+    UNION ALL
+    SELECT 2100000 + 10 * CAST(v.attribute AS BIGINT) + 8, 'enhanced_beta_likeness', setting.name,
+        CAST(setting.enhanced_beta AS DOUBLE), v.class, v.class_size, v.value, v.violated
+    FROM enhanced_beta_verdict AS v JOIN setting ON setting.attribute = v.attribute
+    WHERE setting.enhanced_beta IS NOT NULL
+    UNION ALL
+    SELECT 2100005 + 10 * CAST(v.attribute AS BIGINT), 'delta_disclosure_present', setting.name, NULL, v.class,
+        v.class_size, v.present, NULL
+    FROM delta_verdict AS v JOIN setting ON setting.attribute = v.attribute WHERE setting.delta IS NOT NULL
+    UNION ALL
+    SELECT 2100000 + 10 * CAST(v.attribute AS BIGINT), 'alpha_k_anonymity', asked.name || ' = ' || asked.named,
+        CAST(asked.alpha AS DOUBLE), v.class, v.class_size, v.value, v.violated
+    FROM named_verdict AS v JOIN named_setting AS asked ON asked.attribute = v.attribute AND asked.named = v.named
 ),
 report AS (
-    SELECT place, measure, attribute, threshold, CASE WHEN measure = 't_closeness' THEN max(value) ELSE min(value) END
-        AS value, count(*) AS classes, CAST(sum(CASE WHEN violated THEN 1 WHEN NOT violated THEN 0 END) AS BIGINT) AS
+    SELECT place, measure, attribute, threshold, CASE
+        WHEN measure IN ('t_closeness', 'alpha_k_anonymity', 'delta_disclosure', 'delta_disclosure_present',
+            'beta_likeness', 'enhanced_beta_likeness') THEN max(value)
+        ELSE min(value)
+    END AS value, count(*) AS classes, CAST(sum(CASE WHEN violated THEN 1 WHEN NOT violated THEN 0 END) AS BIGINT) AS
         violations, CAST(sum(CASE WHEN violated THEN class_size WHEN NOT violated THEN 0 END) AS BIGINT) AS records,
         max(CASE WHEN violated THEN 1 WHEN NOT violated THEN 0 END) = 0 AS passed
     FROM verdict GROUP BY place, measure, attribute, threshold
@@ -1959,4 +2304,4 @@ line AS (
 )
 SELECT line.measure, line.attribute, line.threshold, line.value, line.classes, line.violations, line.records,
     line.passed
-FROM line ORDER BY line.place ASC NULLS LAST;
+FROM line ORDER BY line.place ASC NULLS LAST, line.attribute ASC NULLS LAST;

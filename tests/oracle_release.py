@@ -21,6 +21,7 @@ from tests.oracle import (
     reaches_l,
 )
 from tests.oracle_recode import digits_of
+from tests.oracle_shares import asked_of, keeps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -157,7 +158,7 @@ def assert_ordered_by_values(released: Sequence[Row]) -> None:
 def _check_thresholds(
     released: Sequence[Row], roles: Roles, policy: Mapping[str, Any], trees: Mapping[str, Tree]
 ) -> None:
-    """Compare k, l and t of every class with the policy."""
+    """Compare k, l, t and the shares of values of every class with the policy."""
     found = classes(released, roles.quasi_identifiers)
     smallest = min(len(members) for members in found)
     assert smallest >= policy["k"], f"a class of {smallest} records, k = {policy['k']}"
@@ -169,6 +170,10 @@ def _check_thresholds(
             held = counts(members, name)
             wanted = None if c is None else exact(c)
             assert reaches_l(held, exact(l), kind, wanted), f"{name}: {held} is not {kind} {l}-diverse"
+        asked, values = asked_of(policy, name), [key(row[name]) for row in released]
+        for members in found if asked else ():
+            held_values = [key(row[name]) for row in members]
+            assert keeps(held_values, values, asked), f"{name}: {held_values} of {values} break {asked}"
         if t is not None:
             chosen = _of(policy.get("distance"), name)
             emds = class_emds(released, roles.quasi_identifiers, name, distance=chosen, tree=_of(trees, name))

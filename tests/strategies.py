@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from tests.oracle import counts, exact, key, reaches_l
+from tests.oracle_shares import MODELS, keeps, limit_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -218,7 +219,9 @@ def cases(
     rows = tuple(zip(*table.values(), strict=True))
     if draw(st.integers(0, 4)) == 0:
         rows = tuple(draw(st.lists(st.sampled_from(rows), min_size=n, max_size=n)))
-    return Case(tuple((c, types[c]) for c in order), rows, options | asks, trees, climbs)
+    case = Case(tuple((c, types[c]) for c in order), rows, options | asks, trees, climbs)
+    bounds = draw(_shares(case, sensitive, types)) if thresholds and sensitive else {}
+    return replace(case, policy={**case.policy, **bounds})
 
 
 def _column(values: st.SearchStrategy[Any], n: int) -> st.SearchStrategy[list[Any]]:
@@ -285,13 +288,45 @@ def _thresholds(
         one = st.sampled_from([0.01, 0.1, 0.15, 0.3, 0.5, 1.0])
         asks["t"] = draw(one | st.fixed_dictionaries(dict.fromkeys(sensitive, one)))
         for name in sensitive if draw(st.booleans()) else ():
-            # An ENUM is released as text, so the order of its type is refused.
+            # The oracle sees the text of an ENUM, which is in alphabetical order.
             allowed = ["equal"] if types[name].startswith("ENUM") else ["ordered", "equal"]
             allowed += ["hierarchical"] if types[name] == "VARCHAR" else []
             asks.setdefault("distance", {})[name] = draw(st.sampled_from(allowed))
         trees = {c: TREE for c, distance in asks.get("distance", {}).items() if distance == "hierarchical"}
         asks |= {"hierarchies": dict.fromkeys(trees, TREE_TABLE)} if trees else {}
     return asks, trees
+
+
+@st.composite
+def _shares(
+    draw: st.DrawFn, case: Case, sensitive: Sequence[str], types: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return bounds on the shares of values, for one case in three; all records together keep each alpha."""
+    asks: dict[str, Any] = {}
+    numbers = {
+        "alpha": [0.4, 0.6, 0.8, 1],
+        "delta": [0.3, 0.7, 2.5],
+        "beta": [0.2, 1, 3],
+        "enhanced_beta": [0.5, 9],
+    }
+    for model in (
+        sorted(draw(st.sets(st.sampled_from(MODELS), min_size=1, max_size=2))) if draw(_ONE_OF_3) else ()
+    ):
+        one = st.sampled_from(numbers[model])
+        asks[model] = draw(one | st.fixed_dictionaries(dict.fromkeys(sensitive, one)))
+    letters = [c for c in sensitive if types[c] == "VARCHAR"]
+    if "alpha" in asks and letters and draw(st.booleans()):
+        asks["alpha"] = {letters[0]: {"a": 0.3, "b": 0.5}}
+    usable = case.usable
+    for name in sensitive if usable else ():
+        held = [key(row[name]) for row in usable]
+        if not keeps(held, held, {"alpha": limit_of(asks.get("alpha", 1), name)}):
+            asks.pop("alpha")
+            break
+    return asks
+
+
+_ONE_OF_3 = st.integers(0, 2).map(lambda number: number == 0)
 
 
 def _create(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -17,11 +18,13 @@ from duckanon.database import engine, templates
 from duckanon.database.intake import children, plain_type, readable
 from duckanon.database.objects_given import instead
 from duckanon.errors import DuckanonError, ReleaseError, SourceError, tell, user_frame
-from duckanon.policy.names import twice
+from duckanon.policy.names import ByColumn, fold, twice
 from duckanon.statements.tokens import tokenize, unquoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from duckanon.policy.policy import Policy
 
 TEXTS = (pa.uuid(), pa.json_())
 """Arrow types that become text in a release, and are restored in an Arrow table."""
@@ -48,6 +51,23 @@ def arrow_table(table: object) -> pa.Table:
     if again is not None:
         raise SourceError(f"the {kind} has the column {again!r} twice: rename one")
     return arrow
+
+
+def with_orders(policy: Policy, table: pa.Table) -> Policy:
+    """Policy with the order of each ordered dictionary of text whose order it asks for, as of an ENUM."""
+    asked = {fold(name) for name, how in policy.distance.items() if how == "ordered"}
+    asked |= {fold(name) for name, how in policy.recode.items() if how in ("median", "range")}
+    orders = dict(policy.order)
+    for field in table.schema:
+        if not (pa.types.is_dictionary(field.type) and field.type.ordered and fold(field.name) in asked):
+            continue
+        column = table.column(field.name).unify_dictionaries()
+        places = {place for chunk in column.chunks for place in chunk.indices.unique().to_pylist()}
+        values = column.chunk(0).dictionary.to_pylist() if column.num_chunks else []
+        held = tuple(value for place, value in enumerate(values) if place in places)
+        if field.name not in policy.order and len(held) > 1 and all(isinstance(one, str) for one in held):
+            orders[field.name] = held
+    return replace(policy, order=ByColumn(orders)) if len(orders) > len(policy.order) else policy
 
 
 @contextlib.contextmanager

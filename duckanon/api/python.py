@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from duckanon.api import sql_functions
 from duckanon.api.arguments import check_names, check_policy, plain
-from duckanon.api.frames import TEXTS, arrow_table, as_given, in_other_form, variables
+from duckanon.api.frames import TEXTS, arrow_table, as_given, in_other_form, variables, with_orders
 from duckanon.audits.html.charts import required
 from duckanon.audits.html.report import Page, html_report
-from duckanon.audits.run import audit_named, kept_relation
+from duckanon.audits.run import audit_named, kept_relation, roles_of
 from duckanon.database import drafts, engine, outgoing, templates
 from duckanon.database.handover import same_column
 from duckanon.database.intake import plain_type, readable, register_source
@@ -21,7 +21,7 @@ from duckanon.database.relations import named, resolve, subquery
 from duckanon.errors import SourceError
 from duckanon.policy.policy import Policy
 from duckanon.policy.reported import check_of_rows
-from duckanon.release import unpublished
+from duckanon.release import metadata, unpublished
 from duckanon.release.audit import described
 from duckanon.release.destination import check_beside
 from duckanon.release.verify.record import of_the_source
@@ -179,9 +179,11 @@ def report(
     file = None if path is None else check_beside(path, ".html", overwrite=overwrite)
     name = parse_name(relation)
     trees: dict[str, str] = {}
+    roles = hierarchies = None
     if policy is None:
         audited, published, rows, trees = described(duck, resolve(duck, name))
-        policy = Policy.from_toml(published.policy)
+        stated = Policy.from_toml(published.policy)
+        policy, roles, hierarchies = metadata.audited(duck, published), roles_of(stated), stated.hierarchies
         measured = of_the_source(
             audited.classes, information_loss=published.information_loss, suppressed=published.suppressed
         )
@@ -193,7 +195,10 @@ def report(
             duck, named(name.catalog, name.schema, name.name), asked, f"report of {relation}"
         )
     before = None if original is None else subquery(engine.one_query(duck, _query(original)).strip())
-    text = html_report(duck, rows, audited, policy, original=before, title=title, trees=trees)
+    text = html_report(
+        duck, rows, audited, policy, original=before, title=title, trees=trees, roles=roles,
+        hierarchies=hierarchies,
+    )  # fmt: skip
     if file is not None:
         with drafts.draft(file) as draft:
             draft.write_text(text, encoding="utf-8")
@@ -276,6 +281,7 @@ def anonymize_table(table: object, policy: Policy) -> Any:
     """
     check_policy(policy)
     source = arrow_table(table)
+    policy = with_orders(policy, source)
     with engine.in_memory() as con:
         register_source(con, source)
         query = templates.render("relation.sql.j2:rows", relation="source")

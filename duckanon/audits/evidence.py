@@ -97,6 +97,7 @@ def canonical(policy: AuditPolicy, columns: Sequence[tuple[str, str]], trees: Ma
         "l_diversity": policy.l_diversity,
         "c": None if policy.c is None else _short(policy.c),
         "distance": {a.name: a.distance or "equal" for a in sensitive},
+        "order": {a.name: list(a.order) for a in sensitive if a.order},
         "hierarchies": hierarchies,
         "suppressed": policy.suppressed,
     }

@@ -20,7 +20,7 @@ from duckanon.errors import PolicyError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from duckanon.audits.run import AuditColumn
+    from duckanon.audits.columns import AuditColumn
 
 
 __all__ = ["DIFFERENCES", "ENGINES", "Engine", "audit_names", "audit_sql"]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from duckanon.audits.columns import audit_columns, rank
 from duckanon.audits.evidence import evidence_of
 from duckanon.audits.headers import rows_of
 from duckanon.audits.legible import legible
@@ -29,10 +30,10 @@ from duckanon.statements.options import options_to_audit
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
-    from decimal import Decimal
 
     import duckdb
 
+    from duckanon.audits.columns import AuditColumn
     from duckanon.policy.bind import Attribute
     from duckanon.statements.options import Options
     from duckanon.statements.tokens import QualifiedName
@@ -242,40 +243,11 @@ VIOLATIONS_LISTED = 100
 COLUMNS_PER_STATEMENT = 16
 """Sensitive columns of one statement: with 180 in one, DuckDB plans for a minute, and refuses 200."""
 
+CLASS_FIGURES = 3
+"""Rows at the end of a report that are figures of the classes."""
+
 CHANGING = "the table holds other rows each time it is read: store it before it is audited"
 """Error text for a table of which two parts of one audit see different rows."""
-
-
-@dataclass(frozen=True)
-class AuditColumn:
-    """Audit of one sensitive column; without t or l the measure is reported, not judged."""
-
-    name: str
-    distance: str
-    t: Decimal | None = None
-    l: Decimal | None = None  # noqa: E741 - l-diversity has this name everywhere
-    l_kind: str = "distinct"  # or entropy, recursive
-    c: Decimal | None = None
-    tree: str | None = None  # relation (value, level, node) as SQL text, for hierarchical distance
-
-
-def audit_columns(
-    attributes: Sequence[Attribute], policy: AuditPolicy, trees: Mapping[str, str]
-) -> list[AuditColumn]:
-    """Audits of all sensitive columns, in their order."""
-    return [
-        AuditColumn(
-            attribute.name,
-            attribute.distance or "equal",
-            attribute.t,
-            attribute.l,
-            policy.l_diversity,
-            policy.c,
-            trees.get(attribute.name),
-        )
-        for attribute in attributes
-        if attribute.role is Role.SENSITIVE
-    ]
 
 
 def audit_sql(
@@ -307,7 +279,7 @@ def audit_sql(
             return report
         # The worst class of every measure comes before the second worst of any, so every measure is listed.
         violated = [measure.attribute for measure in measures if measure.violations][:VIOLATIONS_LISTED]
-        columns = [column for column in audit_columns if column.name in violated]
+        columns = [column for column in audit_columns if not {*column.labels}.isdisjoint(violated)]
         rows = _worst(con, values, columns, stage)
     return Report(name, measures, tuple(_violation(row, quasi_identifiers) for row in rows))
 
@@ -318,18 +290,19 @@ def _measures(
     parts: Sequence[Sequence[AuditColumn]],
     stage: str,
 ) -> tuple[Measure, ...]:
-    """Measures of an audit: k, l of every column, t of every column, and figures of the classes."""
-    sizes, diversity, closeness = set(), [], []
+    """Measures of an audit: k, l of every column, t, shares of values, and figures of the classes."""
+    sizes, diversity, closeness, shares = set(), [], [], []
     for part in parts:
         statement = templates.render("audit_bind/report.sql.j2", **values, attributes=list(part))
         first, *lines = engine.rows(con, statement, stage, error=SourceError)
         diversity += lines[: len(part)]
         closeness += lines[len(part) : 2 * len(part)]
-        sizes.add((first, *lines[2 * len(part) :]))
+        shares += lines[2 * len(part) : -CLASS_FIGURES]
+        sizes.add((first, *lines[-CLASS_FIGURES:]))
     if len(sizes) > 1:
         raise SourceError(f"{stage}: {CHANGING}")
     first, *last = sizes.pop()
-    return tuple(Measure(*row) for row in (first, *diversity, *closeness, *last))
+    return tuple(Measure(*row) for row in (first, *diversity, *closeness, *shares, *last))
 
 
 def _worst(
@@ -339,7 +312,7 @@ def _worst(
     stage: str,
 ) -> list[tuple[object, ...]]:
     """Classes that violate k, or a threshold of some columns; the worst of every measure come first."""
-    places = {column.name: place for place, column in enumerate(columns)}
+    places = {label: place for place, column in enumerate(columns) for label in column.labels}
     parts = list(engine.in_parts(columns, COLUMNS_PER_STATEMENT)) or [()]
     found: list[tuple[tuple[int, int, int], tuple[object, ...]]] = []
     severities: Counter[tuple[object, object]] = Counter()
@@ -352,7 +325,7 @@ def _worst(
             if attribute is None and part is not parts[0]:
                 continue
             severities[measure, attribute] += 1
-            place = (-1, 0) if attribute is None else (measure == "t_closeness", places[attribute])
+            place = (-1, 0) if attribute is None else (rank(str(measure)), places[attribute])
             found.append(((severities[measure, attribute], *place), row))
     return [row for _, row in sorted(found, key=operator.itemgetter(0))[:VIOLATIONS_LISTED]]
 

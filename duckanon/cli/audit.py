@@ -63,7 +63,7 @@ _CHANGES = "changes since the audit of --against:"
 
 
 @command(
-    *OF_AUDIT, "hierarchies", "suppressed", "policy", *DOCUMENT,
+    *OF_AUDIT, "order", "hierarchies", "suppressed", "policy", *DOCUMENT,
     form=SHARED["form"]._replace(choices=KNOWN),
     original=Option(
         "the table it was made from; for html: before and after", (), "none", "--original raw.csv", "TABLE"

@@ -142,6 +142,10 @@ OF_POLICY = {
         "ground distance of a sensitive column", get_args(Distance),
         "ordered for numbers and dates, else equal", "--distance plan=equal", "COLUMN=WORD,...", list,
     ),
+    "order": Option(
+        "all values of a text column, from the least to the greatest", (), "none",
+        "--order 'severity=mild<moderate<severe'", "COLUMN=VALUE<VALUE,...", list,
+    ),
     "hierarchies": Option(
         "hierarchy of a column: a file or table of one row a leaf, columns from leaf to root", (), "none",
         "--hierarchies diagnosis=icd.csv", "COLUMN=FILE,...", list,

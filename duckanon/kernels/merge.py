@@ -1,9 +1,9 @@
 """Repair of a partition: classes are merged until every one satisfies its thresholds.
 
 'nearest' merges the class with the greatest EMD with the class of the nearest centroid. With several
-attributes or with l, the greatest sum of violations counts. 'efficient' merges the class with the greatest
-sum of violations with the class whose union costs least SSE for the violation removed. Two weightings of
-these are tried, and the result with less SSE is returned.
+attributes, with l or with bounds of shares, the greatest sum of violations counts. 'efficient' merges the
+class with the greatest sum of violations with the class whose union costs least SSE for the violation
+removed. Two weightings of these are tried, and the result with less SSE is returned.
 
 Each step leaves one class fewer, so merging ends. One single class satisfies every t, and every l that any
 partition can satisfy. Deterministic; ties to the lowest index.
@@ -90,7 +90,8 @@ def merge_classes(
     rules = rules_of(thresholds)
     described = [_described(x.reference, column, bounds) for x, column in zip(thresholds, coded, strict=True)]
     binned = [_binned(x.reference, column, bounds) for x, column in zip(thresholds, coded, strict=True)]
-    by_emd = partner == "nearest" and len(thresholds) == 1 and thresholds[0].l is None
+    alone = len(thresholds) == 1 and thresholds[0].l is None and thresholds[0].shares is None
+    by_emd = partner == "nearest" and alone
     start = merge_state_of(
         np.hstack([points, *described, *binned]),
         np.diff(bounds),

@@ -13,14 +13,15 @@ the classes with the least loss, which need no refinement. With thresholds the r
   or in one column. Limits: `K_ALONE_MAX_LOSS_SHARE`, `K_ALONE_MAX_RECORDS`, `K_ALONE_MAX_COLUMNS`.
 - Beyond `MDAV_MAX_RECORDS` records, MDAV in blocks with one to eight times that smallest size, merged and not
   refined. Beside recipes that are refined, only with twice that size.
-- If the only requirement is a share (recursive, l = 1, c below 1), Anatomize for any number of records,
-  instead of MDAV in blocks.
+- If the only requirement is a share (alpha for all values; or recursive, l = 1, c below 1), Anatomize for any
+  number of records, instead of MDAV in blocks.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
@@ -32,7 +33,6 @@ from duckanon.kernels.first.tcloseness_first import class_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from decimal import Decimal
 
     from duckanon.kernels.closeness.threshold import Threshold
     from duckanon.kernels.merge import Partner
@@ -68,6 +68,9 @@ K_ALONE_MAX_RECORDS = 50_000
 
 K_ALONE_MAX_COLUMNS = 16
 """Beyond `MDAV_MAX_RECORDS` records, most columns with which classes of k alone are tried: that takes 1 s."""
+
+SHARE_STEP = Decimal("1e-12")
+"""Step of c, which an alpha exceeds by at most this."""
 
 Start = Literal["mdav", "mdav1", "blocks", "tcloseness_first", "univariate", "forest", "anatomy", "k_alone"]
 """First partitions that recipes begin with; `k_alone` has the classes of `auto` without thresholds."""
@@ -169,9 +172,13 @@ def _begun(size: int, thresholds: Sequence[Threshold], largest: int) -> int:
 
 def most_share(thresholds: Sequence[Threshold]) -> Decimal | None:
     """Return c if the only requirement is that no value of one attribute has a share of c or more."""
+    # An alpha counts as the next c of twelve decimals; classes are compared with alpha itself later.
     if len(thresholds) != 1:
         return None
     (only,) = thresholds
+    if only.shares is not None:
+        alone = only.t is None and only.l is None and not only.shares.relative
+        return only.shares.alpha + SHARE_STEP if alone and isinstance(only.shares.alpha, Decimal) else None
     return only.c if only.t is None and only.l == 1 and only.c is not None and only.c < 1 else None
 
 
@@ -213,7 +220,7 @@ def smallest_size(n: int, k: int, thresholds: Sequence[Threshold], *, largest: i
 
 
 def _diverse(k: int, thresholds: Sequence[Threshold]) -> int:
-    """Return the records that a class needs for k, for l values, and beside t for a share of a value."""
+    """Return the records that a class needs for k, for l values and for shares of values."""
     shares = [x.c for x in thresholds if x.t is not None and x.l == 1 and x.c is not None]
     return max(
         [
@@ -221,5 +228,6 @@ def _diverse(k: int, thresholds: Sequence[Threshold]) -> int:
             *(math.ceil(x.l) for x in thresholds if x.l is not None),
             # A class of s records has less than c s records of one value.
             *(math.floor(1 / Fraction(c)) + 1 for c in shares),
+            *(x.shares.least_records for x in thresholds if x.shares is not None),
         ]
     )

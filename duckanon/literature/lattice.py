@@ -2,8 +2,8 @@
 
 Without suppression all criteria are monotone: what a node keeps, every generalization keeps
 (`Criteria.monotone`). With suppression k and distinct l alone are monotone: a class that keeps both is not
-suppressed after a merge. t, entropy and recursive l are not: a merged class may miss what one of its parts
-kept. A node that fails by these may still rule out the nodes below.
+suppressed after a merge. t, bounds of shares, entropy and recursive l are not: a merged class may miss what
+one of its parts kept. A node that fails by t may still rule out the nodes below.
 
 Why a node can rule out others by t (`loosest`): the released classes keep t against the reference R. A union
 S of released classes keeps t as well, since EMD is convex.
@@ -69,7 +69,10 @@ class Criteria:
 
         True without suppression, and with k and distinct l alone. See the top of the module.
         """
-        plain = all(one.t is None and (one.l is None or one.l_kind == "distinct") for one in self.thresholds)
+        plain = all(
+            one.t is None and one.shares is None and (one.l is None or one.l_kind == "distinct")
+            for one in self.thresholds
+        )
         return self.allowed == 0 or plain
 
 
@@ -123,7 +126,7 @@ class Lattice:
         return self._asked(levels, rows, small)
 
     def _asked(self, levels: Levels, rows: DistinctRows, gone: NDArray[np.bool_]) -> Checked:
-        """Check a node whose classes below k are `gone`: by distinct l, then by other l, then by t."""
+        """Check a node whose classes below k are `gone`: by distinct l, by other l, then by t and shares."""
         allowed, first, sure = self.criteria.allowed, self.criteria.allowed == 0, gone
         for step in (0, 1):
             for which, steps in enumerate(self._steps):
@@ -167,7 +170,7 @@ class Lattice:
     def _against(
         self, rows: DistinctRows, gone: NDArray[np.bool_], limits: Limits
     ) -> list[CodedThreshold | None]:
-        """Return t of each column against the records that are not suppressed."""
+        """Return t and shares of each column against the records that are not suppressed."""
         left = []
         for values, whole in zip(rows.sensitive, self._whole, strict=True):
             of = np.repeat(gone, np.diff(values.starts))
@@ -200,10 +203,13 @@ class Lattice:
 
 
 def _in_steps(threshold: Threshold) -> tuple[Threshold | None, Threshold | None, Threshold | None]:
-    """Split a threshold into distinct l, another l, and t; None for a part that it lacks."""
-    alone = replace(threshold, t=None) if threshold.l is not None else None
-    distinct = threshold.l_kind == "distinct"
-    t = replace(threshold, l=None, l_kind="distinct", c=None) if threshold.t is not None else None
+    """Split a threshold into distinct l, another l, and t with shares; None for a part that it lacks."""
+    alone = replace(threshold, t=None, shares=None) if threshold.l is not None else None
+    distinct, against = (
+        threshold.l_kind == "distinct",
+        threshold.t is not None or threshold.shares is not None,
+    )
+    t = replace(threshold, l=None, l_kind="distinct", c=None) if against else None
     return (alone if distinct else None, None if distinct else alone, t)
 
 

@@ -16,12 +16,12 @@ of the low side, with the fewest records (`duckanon.literature.offers`). The cut
 suppressed record comes first. A cut that needs more records than are left is passed over. The kept side is
 cut on as by `mondrian`. Cuts end when no more records may be suppressed, or nothing is gained.
 
-With t, the distribution of the released records becomes the reference. A class that now misses a threshold is
-suppressed, if records are left for it and that loses less than to take back the cut that made it. Otherwise
-all released records of the part before that cut become one class, a box again. This is repeated until nothing
-changes: all released records as one class have EMD 0. If the loss is then not less than without suppression,
-half as many records may be suppressed, and so on, at worst none. So the loss is at most that of `mondrian`,
-and every threshold that `mondrian` keeps is kept, t against the released records.
+With t or bounds of shares, the distribution of the released records becomes the reference. A class that now
+misses a threshold is suppressed, if records are left for it and that loses less than to take back the cut
+that made it. Otherwise all released records of the part before that cut become one class, a box again. This
+is repeated until nothing changes: all released records as one class have EMD 0. If the loss is then not less
+than without suppression, half as many records may be suppressed, and so on, at worst none. So the loss is at
+most that of `mondrian`, and every threshold that `mondrian` keeps is kept, t against the released records.
 
 Cost: a cut costs a level and a sort of all columns for its part, and suppresses at least one in
 `RECORDS_A_CUT_OFF` of its records. Together the cuts cost at most `RECORDS_A_CUT_OFF` * most / n levels and
@@ -89,7 +89,9 @@ def mondrian_suppressed(
     nodes = [np.array([[0, n]])]
     whole = _cut_down(cutting, nodes)
     before = np.repeat(whole[:, 0], whole[:, 1] - whole[:, 0])
-    changing = suppression.limits is not None and any(one.t is not None for one in thresholds)
+    changing = suppression.limits is not None and any(
+        one.t is not None or one.shares is not None for one in thresholds
+    )
     kept = [array.copy() for array in _moved(parts)] if changing else []
     plain = _labels(parts, before)
     loss = _loss(table, plain) if changing else 0.0

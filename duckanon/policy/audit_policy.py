@@ -85,6 +85,8 @@ class Asking(Protocol):
     @property
     def distance(self) -> ByColumn[Distance]: ...  # noqa: D102
     @property
+    def order(self) -> ByColumn[tuple[str, ...]]: ...  # noqa: D102
+    @property
     def hierarchies(self) -> ByColumn[Hierarchy]: ...  # noqa: D102
 
 
@@ -98,7 +100,8 @@ class AuditPolicy:
         Columns that make the equivalence classes, at least one.
     sensitive : str or iterable of str
         Columns that l-diversity and t-closeness protect.
-    k, t, l, l_diversity, c, alpha, delta, beta, enhanced_beta, distance, hierarchies
+    k, t, l, l_diversity, c, alpha, delta, beta, enhanced_beta, distance, order,
+    hierarchies
         As in `Policy`, all optional. k, t and l without a threshold are reported and not judged; alpha,
         delta and beta are measured where they are asked for.
     suppressed : str, optional
@@ -124,6 +127,7 @@ class AuditPolicy:
     beta: Decimal | ByColumn[Decimal] | None
     enhanced_beta: Decimal | ByColumn[Decimal] | None
     distance: ByColumn[Distance]
+    order: ByColumn[tuple[str, ...]]
     hierarchies: ByColumn[Hierarchy]
     suppressed: str | None
 
@@ -143,6 +147,7 @@ class AuditPolicy:
         beta: Number | Mapping[str, Number] | None = None,
         enhanced_beta: Number | Mapping[str, Number] | None = None,
         distance: Mapping[str, Distance] | None = None,
+        order: Mapping[str, Sequence[str]] | None = None,
         hierarchies: Mapping[str, HierarchyRows] | None = None,
         suppressed: str | None = None,
     ) -> None:
@@ -171,12 +176,14 @@ AUDIT_OPTIONS = tuple(field.name for field in fields(AuditPolicy))
 
 def audited(options: Mapping[str, Any]) -> AuditPolicy:
     """Return the options of a release policy, checked or not, that an audit of the release checks."""
-    # Hierarchies of quasi-identifiers are left out. Where quasi-identifiers are not recoded, the column with
-    # the number of the class makes the classes. The l of `release = 'anatomy'` is replaced by `share_of`.
+    # Hierarchies and orders of quasi-identifiers are left out. Where quasi-identifiers are not recoded, the
+    # column with the number of the class makes the classes. The l of `release = 'anatomy'` is replaced by
+    # `share_of`.
     asked = {name: value for name, value in options.items() if name in AUDIT_OPTIONS}
     sensitive = {fold(column) for column in checked("sensitive", asked.get("sensitive", ()))}
-    trees = checked("hierarchies", asked.get("hierarchies"))
-    asked["hierarchies"] = {column: tree for column, tree in trees.items() if fold(column) in sensitive}
+    for option in ("order", "hierarchies"):
+        by_column = checked(option, asked.get(option))
+        asked[option] = {column: one for column, one in by_column.items() if fold(column) in sensitive}
     if options.get("release", "table") != "table":
         asked["quasi_identifiers"] = CLASS
     if options.get("release") == "anatomy" and asked.get("l") is not None:
@@ -215,7 +222,8 @@ def check_roles(policy: Asking, roles: Sequence[str]) -> None:
 def check_sensitive(policy: Asking) -> None:
     """Raise unless the checked thresholds, distances and hierarchies fit the sensitive columns."""
     both = (*policy.quasi_identifiers, *policy.sensitive)
-    check_columns("hierarchies", policy.hierarchies, "quasi_identifiers or sensitive", both)
+    for option in ("hierarchies", "order"):
+        check_columns(option, getattr(policy, option), "quasi_identifiers or sensitive", both)
     for option in ("t", "l", *SHARE_OPTIONS, "distance"):
         value = getattr(policy, option)
         if isinstance(value, Mapping):
@@ -223,6 +231,7 @@ def check_sensitive(policy: Asking) -> None:
         elif value is not None and not policy.sensitive:
             raise PolicyError(f"{option} = {value} needs sensitive columns: add sensitive = (...)")
     _check_hierarchies(policy)
+    _check_order(policy)
     _check_diversity(policy)
 
 
@@ -244,6 +253,17 @@ def _check_hierarchies(policy: Asking) -> None:
         if column in policy.hierarchies and policy.distance.get(column) != "hierarchical":
             option = f"distance = {{{column}: 'hierarchical'}}"
             raise PolicyError(f"hierarchies of {column!r} is of no use: add {option}, or leave it out")
+
+
+def _check_order(policy: Asking) -> None:
+    for column in policy.order:
+        if column in policy.hierarchies:
+            raise PolicyError(f"column {column!r} has an order and a hierarchy: leave one of them out")
+        distance = policy.distance.get(column, "ordered")
+        if distance != "ordered":
+            raise PolicyError(
+                f"order of {column!r} is of no use with distance = {distance!r}: leave one of them out"
+            )
 
 
 def whole_l(l: Decimal | ByColumn[Decimal]) -> int:  # noqa: E741 - as above

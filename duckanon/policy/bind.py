@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from duckanon.errors import PolicyError
 from duckanon.policy.audit_policy import ROLES
 from duckanon.policy.checks import SHARE_OPTIONS
-from duckanon.policy.kinds import NUMBERS, RULES, default_rule, kind_of, rule_of
+from duckanon.policy.kinds import NUMBERS, RULES, default_rule, enum_values, kind_of, rule_of
 from duckanon.policy.names import CLASS, RECORDS, ByColumn, columns_listed, fold, shortened, suggestion, twice
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ class Attribute:
     recode: Recode | AsItIs | None = None  # of a quasi-identifier: see `rule_of`
     weight: float = 1.0  # of a quasi-identifier: factor of its squared distance, above 0
     distance: Distance | None = None  # of a sensitive column
+    order: tuple[str, ...] | None = None  # of text: its values from the least to the greatest, if they count
     digits: int | None = None  # of a quasi-identifier: digits of its released means, if asked
     hierarchy: Hierarchy | None = None  # of a quasi-identifier, or for hierarchical distance
     t: Decimal | None = None  # threshold of a sensitive column
@@ -85,6 +86,13 @@ class Attribute:
     enhanced_beta: Decimal | None = None
 
     @property
+    def limited(self) -> bool:
+        """Whether its values in a class must keep a threshold."""
+        return bool(self.alpha_of) or any(
+            getattr(self, option) is not None for option in ("t", "l", *SHARE_OPTIONS)
+        )
+
+    @property
     def has_total(self) -> bool:
         """Whether its released mean times the records gives a total; a date has no zero, so no total."""
         return self.recode == "mean" and self.kind in {"integer", "decimal", "float"}
@@ -94,7 +102,6 @@ def bind(policy: Policy, columns: Sequence[tuple[str, str]]) -> tuple[Attribute,
     """Attributes of all columns of a source, given as names with types in source order."""
     # A PolicyError if a column has no role, does not exist or stands twice, or its type does not suit its
     # role.
-    _check_shares(policy)
     types = _types(columns)
     roles = {
         fold(column): _ROLE_OF_OPTION[option]
@@ -120,13 +127,6 @@ def bind(policy: Policy, columns: Sequence[tuple[str, str]]) -> tuple[Attribute,
             "by 'mean': leave it out"
         )
     return bound
-
-
-def _check_shares(policy: Policy) -> None:
-    """Raise if a release should keep a threshold that audits alone know."""
-    for option in SHARE_OPTIONS:
-        if getattr(policy, option) is not None:
-            raise PolicyError(f"{option} is for audits: no release is made by it yet; leave it out")
 
 
 def _check_added(policy: Policy, types: ByColumn[str], roles: Mapping[str, Role]) -> None:
@@ -207,13 +207,7 @@ def _attribute(policy: Policy, name: str, role: Role, type_text: str) -> Attribu
         )
     if role is not Role.SENSITIVE:
         return Attribute(name, role, type_text, kind_of(type_text))
-    attribute = _sensitive(policy.audited(), name, type_text)
-    if attribute.distance == "ordered" and type_text.startswith("ENUM("):
-        raise PolicyError(
-            f"distance of {name!r} cannot be 'ordered': an ENUM is released as text, in alphabetical order; "
-            "CAST it to a number in the source query"
-        )
-    return attribute
+    return _sensitive(policy.audited(), name, type_text)
 
 
 def _variant_in_union(type_text: str) -> bool:
@@ -241,11 +235,15 @@ def _quasi(policy: Policy, name: str, type_text: str) -> Attribute:
             f"{use if use.startswith('CAST') else f'use {use}'}"
         )
     recode = _recode(policy, name, kind)
-    if kind not in rule_of(recode).kinds:
+    order = _declared(policy.order, name, type_text)
+    if order is None and rule_of(recode).ranks:
+        order = enum_values(type_text)
+    if kind not in rule_of(recode).kinds and not (order and rule_of(recode).ranks):
         able = " or ".join(
             repr(rule.name)
             for rule in RULES.values()
-            if kind in rule.kinds and (rule.name != "hierarchy" or name in policy.hierarchies)
+            if (kind in rule.kinds or (order and rule.ranks))
+            and (rule.name != "hierarchy" or name in policy.hierarchies)
         )
         raise PolicyError(
             f"recode of {name!r} cannot be {recode!r}, which is for numbers, dates and timestamps: "
@@ -265,6 +263,7 @@ def _quasi(policy: Policy, name: str, type_text: str) -> Attribute:
         kind,
         recode=recode,
         weight=policy.weights.get(name, 1.0),
+        order=order,
         digits=digits,
         hierarchy=hierarchy,
     )
@@ -299,7 +298,7 @@ def _recode(policy: Policy, name: str, kind: Kind) -> Recode | AsItIs:
     if policy.method == "full_domain":
         # Within a class, a column without a hierarchy has one value.
         return "mode"
-    return policy.recode.get(name, default_rule(kind, name))
+    return policy.recode.get(name, "median" if name in policy.order else default_rule(kind, name))
 
 
 def by_label(policy: Policy, name: str) -> bool:
@@ -311,14 +310,17 @@ def by_label(policy: Policy, name: str) -> bool:
 
 def _sensitive(policy: AuditPolicy, name: str, type_text: str) -> Attribute:
     kind = kind_of(type_text)
-    default: Distance = "ordered" if kind in NUMBERS or type_text == "BIGNUM" else "equal"
+    order = _declared(policy.order, name, type_text)
+    default: Distance = "ordered" if order or kind in NUMBERS or type_text == "BIGNUM" else "equal"
+    distance = policy.distance.get(name, default)
     alpha = policy.alpha.get(name) if isinstance(policy.alpha, Mapping) else policy.alpha
     return Attribute(
         name,
         Role.SENSITIVE,
         type_text,
         kind,
-        distance=policy.distance.get(name, default),
+        distance=distance,
+        order=order or (enum_values(type_text) if distance == "ordered" else None),
         hierarchy=policy.hierarchies.get(name),
         t=_of(policy.t, name),
         l=_of(policy.l, name),
@@ -328,6 +330,16 @@ def _sensitive(policy: AuditPolicy, name: str, type_text: str) -> Attribute:
         beta=_of(policy.beta, name),
         enhanced_beta=_of(policy.enhanced_beta, name),
     )
+
+
+def _declared(orders: ByColumn[tuple[str, ...]], name: str, type_text: str) -> tuple[str, ...] | None:
+    """Return the order of a column that the policy declares; raise if the column is no text."""
+    if name in orders and type_text != "VARCHAR" and enum_values(type_text) is None:
+        raise PolicyError(
+            f"order names {name!r}, which is {_short(type_text)}: an order is of text or of an ENUM; leave "
+            "it out, or CAST the column to VARCHAR in the query"
+        )
+    return orders.get(name)
 
 
 def _of(value: V | ByColumn[V] | None, name: str) -> V | None:

@@ -294,6 +294,22 @@ def _levels(option: str, value: Any) -> Levels:
     return low if low == high else (low, high)
 
 
+def _order(option: str, value: Any) -> tuple[str, ...]:
+    """Return the values of a column in their order; the command line writes mild<moderate<severe."""
+    values = value.split("<") if isinstance(value, str) else value
+    if isinstance(values, Mapping) or not isinstance(values, Iterable):
+        raise PolicyError(f"{option} = {_shown(value)}: give the values from the least to the greatest")
+    values = tuple(values)
+    for one in values:
+        if not isinstance(one, str):
+            raise PolicyError(
+                f"{option} holds {_shown(one)}: write each value as text, as in ('low', 'high')"
+            )
+        if values.count(one) > 1:
+            raise PolicyError(f"{option} has the value {one!r} twice: leave one out")
+    return values
+
+
 def _recode(option: str, value: Any) -> str:
     return _word(tuple(RULES))(option, value)
 
@@ -427,6 +443,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "beta": _one_or_by_column(_positive(_MAX_THRESHOLD)),
     "enhanced_beta": _one_or_by_column(_positive(_MAX_THRESHOLD)),
     "distance": _by_column(_word(get_args(Distance))),
+    "order": _by_column(_order),
     "hierarchies": _by_column(_hierarchy),
     "method": _method,
     "objective": _word(get_args(Objective)),

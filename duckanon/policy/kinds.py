@@ -89,6 +89,7 @@ class Rule:
     shows: Literal["one", "all"] | None = None  # released values of single records, if any
     of_values: bool = False  # whether NULL is left out, so that a class with few values would reveal them
     rounds: bool = False  # whether the released number may be no value of a record
+    ranks: bool = False  # whether the rule takes a text column that has an order
 
     @property
     def keeps_type(self) -> bool:
@@ -100,9 +101,9 @@ RULES: Mapping[str, Rule] = {
     rule.name: rule
     for rule in (
         Rule("mean", NUMBERS, of_values=True, rounds=True),
-        Rule("median", NUMBERS, of_values=True, rounds=True),
+        Rule("median", NUMBERS, of_values=True, rounds=True, ranks=True),
         Rule("mode", _ALL_KINDS, shows="one"),
-        Rule("range", NUMBERS, released="STRUCT(low {0}, high {0})", of_values=True),
+        Rule("range", NUMBERS, released="STRUCT(low {0}, high {0})", of_values=True, ranks=True),
         Rule("set", _ALL_KINDS, released="{0}[]", shows="all"),
         Rule("hierarchy", _ALL_KINDS, released="VARCHAR"),
     )
@@ -117,6 +118,20 @@ UNRECODED: Mapping[str, Rule] = {name: Rule(name, _ALL_KINDS) for name in get_ar
 def rule_of(name: str) -> Rule:
     """Rule of a quasi-identifier by the name in the metadata."""
     return UNRECODED[name] if name in UNRECODED else RULES[name]
+
+
+_ENUM_VALUE = re.compile("'((?:[^']|'')*)'")
+
+
+def enum_values(type_text: str) -> tuple[str, ...] | None:
+    """Values of an ENUM in its order; None for another type.
+
+    >>> enum_values("ENUM('low', 'it''s high')"), enum_values("VARCHAR")
+    (('low', "it's high"), None)
+    """
+    if not type_text.startswith("ENUM(") or kind_of(type_text) != "text":
+        return None
+    return tuple(value.replace("''", "'") for value in _ENUM_VALUE.findall(type_text))
 
 
 def default_rule(kind: Kind, name: str) -> Recode:

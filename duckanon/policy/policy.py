@@ -96,6 +96,9 @@ class Policy:
         q in the table; enhanced, at most 1 + min(beta, -ln q) times. Above 0.
     distance : mapping from column to {'ordered', 'equal', 'hierarchical'}, optional
         Ground distance of sensitive columns; by default by their type.
+    order : mapping from column to iterable of str, optional
+        All values of a text column, from the least to the greatest. A sensitive column then has ordered
+        distance; a quasi-identifier is near to neighbours in the order, and is recoded by the median.
     hierarchies : mapping from column to str or to rows, optional
         Hierarchy of a quasi-identifier, or of a sensitive column with hierarchical distance. A str names a
         table or file with one row a leaf and columns from leaf to root. Rows are a table of pandas, polars or
@@ -177,6 +180,7 @@ class Policy:
     beta: Decimal | ByColumn[Decimal] | None = None
     enhanced_beta: Decimal | ByColumn[Decimal] | None = None
     distance: ByColumn[Distance] = _NO_COLUMN
+    order: ByColumn[tuple[str, ...]] = _NO_COLUMN
     hierarchies: ByColumn[Hierarchy] = _NO_COLUMN
     method: str = "auto"
     objective: Objective = "loss"
@@ -215,6 +219,7 @@ class Policy:
         beta: Number | Mapping[str, Number] | None = None,
         enhanced_beta: Number | Mapping[str, Number] | None = None,
         distance: Mapping[str, Distance] | None = None,
+        order: Mapping[str, Sequence[str]] | None = None,
         hierarchies: Mapping[str, HierarchyRows] | None = None,
         method: str = "auto",
         objective: Objective = "loss",
@@ -239,6 +244,9 @@ class Policy:
         check_roles(self, ROLES)
         check_sensitive(self)
         _check_subject(self)
+        for column, values in self.order.items():
+            if len(values) < 2:
+                raise PolicyError(f"order of {column!r} has fewer than two values: name all, or leave it out")
         for option in ("recode", "weights", "levels"):
             check_columns(option, getattr(self, option), "quasi_identifiers", self.quasi_identifiers)
         _check_labels(self)

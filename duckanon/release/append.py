@@ -11,8 +11,9 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from duckanon import progress
+from duckanon.audits.columns import AuditColumn, audit_columns
 from duckanon.audits.report import Measure
-from duckanon.audits.run import AuditColumn, audit_columns, audit_sql
+from duckanon.audits.run import audit_sql
 from duckanon.database import engine, templates
 from duckanon.database.relations import columns_of, named, relation_of, subquery
 from duckanon.errors import InfeasibleError, PolicyError, ReleaseError, tell
@@ -288,7 +289,7 @@ def _limits(con: duckdb.DuckDBPyConnection, batch: _Batch) -> dict[str, Decimal]
             columns=columns,
             flag=flag,
         )
-        asked = [AuditColumn(one.name, one.distance or "equal") for one in measured]
+        asked = [AuditColumn(one.name, one.distance or "equal", order=one.order) for one in measured]
         report = audit_sql(con, subquery(query), [flag], asked, k=None, name="the new records", texts=set())
         distances = {
             measure.attribute: float(measure.value or 0)

@@ -99,7 +99,7 @@ def audit_published(
     `con` sees the metadata; the trees of the release are in catalog `home` of `reader`. `columns` of the
     relation, if known: DuckDB takes long to describe a CSV of many columns.
     """
-    asked = policy or Policy.from_toml(published.policy).audited()
+    asked = policy or metadata.audited(con, published)
     name = str(published.target)
     columns = columns_of(reader, relation, f"audit of {name}") if columns is None else columns
     attributes = bind.bind_audit(asked, columns)
@@ -124,7 +124,7 @@ def _audit_release(
 ) -> tuple[Report, Published, Evidence]:
     published = metadata.require(con, target, whole=True)
     stated = Policy.from_toml(published.policy)
-    policy = options_to_audit(options, stated.audited())
+    policy = options_to_audit(options, metadata.audited(con, published))
     if stated.release == "anatomy" and "l" in options and "l_diversity" not in options:
         policy = audited({"release": "anatomy", **{name: getattr(policy, name) for name in AUDIT_OPTIONS}})
     relation = metadata.rows(con, published)

@@ -244,9 +244,9 @@ def _to_csv(
             con, table, _aside(draft, table.part), "csv",
             escaped=texts, spans=spans, header=header, written=release.written,
         )  # fmt: skip
-    # The audit covers the values in the file, with the quote before an escaped value. Only a tree lacks the
-    # quote.
-    graded = {fold(name) for name in metadata.trees(con, published)}
+    # The audit covers the values in the file, with the quote before an escaped value. Only a tree or an order
+    # lacks the quote.
+    graded = {fold(column.name) for column in release.released if column.tree is not None}
     types = dict(columns)
     back = [name for name in texts if fold(name) in graded or types[name] != "VARCHAR"]
 
@@ -283,7 +283,7 @@ def _to_database(con: duckdb.DuckDBPyConnection, release: _ExportedRelease, draf
         _require_same(con, reader, release, lambda kinds: release.read(reader, kinds, written))
         rows = release.read(reader, release.columns, written)
         report = audit_published(con, reader, published, rows, home="export")
-        policy = Policy.from_toml(published.policy).audited()
+        policy = metadata.audited(con, published)
         evidence = evidence_of(reader, rows, policy, trees_of(con, published, "export"))
     with engine.in_memory() as fresh:
         attach(fresh, draft, new=True)
@@ -297,7 +297,7 @@ def _to_database(con: duckdb.DuckDBPyConnection, release: _ExportedRelease, draf
 def _fill(con: duckdb.DuckDBPyConnection, release: _ExportedRelease, draft: Path) -> None:
     published, target = release.published, release.published.target
     tables = [("main", table.part.of(target.name), table.relation) for table in release.tables]
-    trees = metadata.trees(con, published).values()
+    trees = [column.tree for column in release.released if column.tree is not None]
     tables += [("duckanon", tree, metadata.backing(target.catalog, tree)) for tree in trees]
     # A separate instance writes the file, so no temporary data and no settings of this one can get into it.
     with engine.in_memory() as fresh:
@@ -341,7 +341,7 @@ def _describe(
         published.target.name,
         release.columns,
         release.released,
-        Policy.from_toml(published.policy).audited(),
+        metadata.audited(con, published),
         proved_of(engine.rows(con, query, "export")),
     )
     write_check(fresh, exported)

@@ -121,8 +121,9 @@ def comments(exported: Exported) -> list[Comment]:
         for column in part.columns:
             text = _COUNT if column == own else texts[column]
             found.append(Comment("column", "main", table, text, column))
-    trees = {one.tree: one.name for one in exported.released if one.tree is not None}
-    found += [Comment("table", SCHEMA, tree, f"Hierarchy of {name}.") for tree, name in trees.items()]
+    for one in exported.released:
+        what = "Order of the values" if one.distance == "ordered" else "Hierarchy"
+        found += [Comment("table", SCHEMA, one.tree, f"{what} of {one.name}.")] if one.tree else []
     return found
 
 

@@ -79,6 +79,7 @@ def not_yet(policy: Policy) -> list[str]:
         "subject": bool(policy.subject),
         "p_percent": policy.p_percent is not None,
         "hierarchies": bool(policy.hierarchies),
+        "order": bool(policy.order),
         "time_limit": policy.time_limit is not None,
         "on_intersection = 'error'": policy.on_intersection == "error",
     }

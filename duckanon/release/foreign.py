@@ -246,7 +246,13 @@ def own_metadata(con: duckdb.DuckDBPyConnection, home: str, room: str, stage: st
     """Copy the metadata to our database after `check_metadata`; return the false statements of the file."""
     there = {name for name, *_ in _layout(con, home, stage)}
     tables = [Target(home, SCHEMA, name) for name in METADATA if name in there]
-    return [lie for table in tables for lie in own_table(con, table, room, stage)[1]]
+    lies = [lie for table in tables for lie in own_table(con, table, room, stage)[1]]
+    query = templates.render("evidence/recorded.sql.j2:orders", catalog=room)
+    for (name,) in engine.rows(con, query, stage) if "columns" in there else []:
+        if _relations(con, Target(home, SCHEMA, name), stage):
+            table = stored(con, Target(home, SCHEMA, name), stage)
+            lies += own_table(con, table, room, stage)[1]
+    return lies
 
 
 @cache

@@ -14,6 +14,7 @@ from duckanon.database import engine, templates
 from duckanon.database.relations import Target, columns_of, databases, lookup, named, relation_of
 from duckanon.errors import DuckanonError, ReleaseError
 from duckanon.policy.names import fold
+from duckanon.policy.policy import AuditPolicy, Policy
 from duckanon.release.source import CREATE_AGAIN, Drawn, SourceColumn
 from duckanon.release.tables import SECOND_ENDING, Released, parts_of, read
 
@@ -347,7 +348,28 @@ def views_beside(con: duckdb.DuckDBPyConnection, catalog: str, release_id: int) 
 
 def trees(con: duckdb.DuckDBPyConnection, published: Published) -> dict[str, str]:
     """Tree tables of the hierarchical columns of a release, by column: names in schema `SCHEMA`."""
-    return {column.name: column.tree for column in columns(con, published) if column.tree is not None}
+    graded = [column for column in columns(con, published) if column.distance == "hierarchical"]
+    return {column.name: column.tree for column in graded if column.tree is not None}
+
+
+def orders(con: duckdb.DuckDBPyConnection, published: Published) -> dict[str, tuple[str, ...]]:
+    """Released values of the columns whose text has an order, from the least to the greatest, by column."""
+    return {
+        column.name: order_of(con, published.target.catalog, column.tree)
+        for column in columns(con, published)
+        if column.tree is not None and column.distance == "ordered"
+    }
+
+
+def order_of(con: duckdb.DuckDBPyConnection, catalog: str, table: str) -> tuple[str, ...]:
+    """Values in a table of an order in schema `SCHEMA`."""
+    query = templates.render("catalog/releases.sql.j2:order", catalog=catalog, table=table)
+    return tuple(value for (value,) in engine.rows(con, query, "catalog", error=ReleaseError))
+
+
+def audited(con: duckdb.DuckDBPyConnection, published: Published) -> AuditPolicy:
+    """Policy by which a release is audited; its orders have released values only."""
+    return Policy.from_toml(published.policy).audited().override(order=orders(con, published))
 
 
 def columns(con: duckdb.DuckDBPyConnection, published: Published) -> list[Released]:

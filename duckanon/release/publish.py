@@ -169,9 +169,21 @@ def _tables(
 
 
 def _trees(con: duckdb.DuckDBPyConnection, made: Ready, target: Target, release_id: int) -> dict[str, str]:
+    """Write the hierarchies and orders that audits of the release need; return their tables by column."""
     trees = {}
     staged = made.candidate.staged
     for number, field in enumerate(staged.sensitive, start=1):
+        if field.attribute.order is not None:
+            trees[field.name] = f"tree_{release_id}_{number}"
+            _render(
+                con,
+                "publish/release.sql.j2:order",
+                catalog=target.catalog,
+                table=trees[field.name],
+                values=field.attribute.order,
+                candidate=made.table,
+                column=field.name,
+            )
         if field.attribute.distance == "hierarchical":
             trees[field.name] = f"tree_{release_id}_{number}"
             _render(
@@ -197,11 +209,17 @@ def _record(
     trees: dict[str, str],
     proof: bool,
 ) -> None:
-    candidate, graded = made.candidate, hierarchies(con, made.candidate.staged) if proof else {}
+    candidate, sources = made.candidate, hierarchies(con, made.candidate.staged) if proof else {}
     released = _released(candidate)
     relations = [metadata.backing(target.catalog, part.of(table)) for part in parts_of(released)]
     rows = read(con, relations, released, "publish")
-    kept = {column: metadata.backing(target.catalog, tree) for column, tree in trees.items()}
+    graded = {field.name for field in candidate.staged.sensitive if field.attribute.order is None}
+    kept = {name: metadata.backing(target.catalog, tree) for name, tree in trees.items() if name in graded}
+    orders = {
+        name: metadata.order_of(con, target.catalog, tree)
+        for name, tree in trees.items()
+        if name not in graded
+    }
     _render(
         con,
         "publish/record.sql.j2",
@@ -222,12 +240,12 @@ def _record(
         # The database of the view may get another name: its file may be copied, renamed or attached.
         source_catalog=None if source.catalog == target.catalog else source.catalog,
         source_schema=source.schema,
-        sources=[(name, kind, graded.get(name)) for name, kind in candidate.staged.columns] if proof else [],
+        sources=[(name, kind, sources.get(name)) for name, kind in candidate.staged.columns] if proof else [],
         columns=_columns(candidate, dict(columns_of(con, rows, "publish")), trees),
         thresholds=_thresholds(made),
     )
     if proof:
-        evidence = evidence_of(con, rows, candidate.policy.audited(), kept)
+        evidence = evidence_of(con, rows, candidate.policy.audited().override(order=orders), kept)
         record(con, target.catalog, release_id, made.report.measures, evidence, statement="release")
 
 

@@ -199,7 +199,7 @@ def fields_of(attributes: Sequence[Attribute]) -> tuple[Field, ...]:
         for number, one in enumerate(kept, start=1)
     ]
     return tuple(
-        dataclasses.replace(field, rounding=asked_of(field)) if field.quasi and field.rule.rounds else field
+        dataclasses.replace(field, rounding=asked_of(field)) if field.quasi and field.rounds else field
         for field in fields
     )
 

@@ -32,7 +32,8 @@ class Released:
     name: str
     role: str
     recode: str | None
-    tree: str | None  # table in our schema
+    tree: str | None  # table in our schema, of the hierarchy or of the order of its values
+    distance: str | None = None
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ def advice(made: AdvisedRelease, policy: Policy, *, records: int, loss: float) -
 
 def _revealed(released: DataFrame, bound: BoundColumns) -> Iterator[str]:
     """Warn of sensitive columns without a threshold if some classes have one value; NULL is a value."""
-    free = [field for field in bound.sensitive if field.attribute.t is None and field.attribute.l is None]
+    free = [field for field in bound.sensitive if not field.attribute.limited]
     if not free:
         return
     named = released.toDF(*(field.column for field in bound.fields))

@@ -14,9 +14,9 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from duckanon.audits.columns import audit_columns
 from duckanon.audits.portable import part_sql
 from duckanon.audits.report import COLUMNS, Measure, Report
-from duckanon.audits.run import audit_columns
 from duckanon.database import arrow, engine, templates
 from duckanon.errors import PolicyError, SourceError
 from duckanon.policy.bind import Role, bind_audit
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark import Broadcast
     from pyspark.sql import DataFrame
 
-    from duckanon.audits.run import AuditColumn
+    from duckanon.audits.columns import AuditColumn
     from duckanon.policy.policy import AuditPolicy
     from duckanon.spark.steps import Steps
     from duckanon.spark.tasks import StoredRecords
@@ -108,6 +108,8 @@ def audited(
     columns = audit_columns(attributes, asked, {})
     if any(one.distance == "hierarchical" for one in columns):
         raise PolicyError("distance = 'hierarchical' is not yet for Spark: audit with DuckDB")
+    if any(one.order is not None for one in columns):
+        raise PolicyError("order is not yet for Spark: make ranks of the values in the DataFrame")
     quasi = [one.name for one in attributes if one.role is Role.QUASI_IDENTIFIER]
     keys = [column(one).alias(f"q{number}") for number, one in enumerate(quasi, 1)]
     values = [column(one.name).alias(f"s{number}") for number, one in enumerate(columns, 1)]

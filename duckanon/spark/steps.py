@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from duckanon.audits.run import AuditColumn
+    from duckanon.audits.columns import AuditColumn
 
     Found = TypeVar("Found")
 

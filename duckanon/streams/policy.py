@@ -211,6 +211,8 @@ def check_kinds(policy: StreamPolicy, columns: Sequence[tuple[str, str]]) -> Non
 def stream_options(options: Mapping[str, Any]) -> StreamPolicy:
     """Return the policy of some options; defaults are k = 10 and delay = 100."""
     known = signature(stream_policy).parameters
+    if "order" in options:
+        raise PolicyError("order is not yet for streams: make ranks of the values before the stream")
     for name in options:
         if name in SHARE_OPTIONS and name not in known:
             raise PolicyError(

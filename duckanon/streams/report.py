@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from duckanon.audits.run import audit_columns, audit_sql
+from duckanon.audits.columns import audit_columns
+from duckanon.audits.run import audit_sql
 from duckanon.database import drafts, engine, templates
 from duckanon.database.engine import temporary
 from duckanon.database.fingerprint import fingerprint

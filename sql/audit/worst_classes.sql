@@ -9,7 +9,13 @@ SELECT
     row_number() OVER (
         PARTITION BY place, measure, attribute
         ORDER BY
-            CASE WHEN measure = 't_closeness' THEN -value ELSE value END ASC,
+            CASE
+                WHEN measure IN (
+                    't_closeness', 'alpha_k_anonymity', 'delta_disclosure', 'beta_likeness',
+                    'enhanced_beta_likeness'
+                ) THEN -value
+                ELSE value
+            END ASC,
             class_size DESC,
             class ASC
     ) AS severity

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from duckanon.audits.columns import AuditColumn
 from duckanon.audits.portable import part_sql
-from duckanon.audits.run import AuditColumn, audit_sql
+from duckanon.audits.run import audit_sql
 from duckanon.database import templates
 from tests.examples import examples
 

@@ -99,6 +99,15 @@ def violation(threshold, codes):
     return float(violations_per_class([threshold], [codes], [0, len(codes)])[0, 0])
 
 
+def _within(bounds, held, size):
+    """Tell whether each value has a share within bounds, which tests/kernels/test_shares.py checks."""
+    rows = zip(*bounds.most.tolist(), *bounds.least.tolist(), strict=True)
+    return all(
+        Fraction(low, under) <= Fraction(held[value], size) <= Fraction(high, over)
+        for value, (high, over, low, under) in enumerate(rows)
+    )
+
+
 def slow_meets(threshold, codes, paths=None):
     """Tell whether a class satisfies a threshold."""
     known = threshold.reference
@@ -106,4 +115,6 @@ def slow_meets(threshold, codes, paths=None):
         reached = slow_emd(codes, known.counts, known.distance, paths)
         if reached > Fraction(threshold.t):
             return False
+    if threshold.shares is not None and not _within(threshold.shares, Counter(map(int, codes)), len(codes)):
+        return False
     return threshold.l is None or slow_diverse(codes, threshold.l_kind, threshold.l, threshold.c)

@@ -33,6 +33,7 @@ from duckanon.kernels.recipes import (
 from duckanon.literature.partitions import information_loss, partition
 from tests.examples import examples
 from tests.kernels.test_ledger import DISTANCES, Attribute, attribute_of, emd_of, meets
+from tests.oracle_shares import MODELS
 
 Points = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -188,6 +189,8 @@ def tasks(draw: st.DrawFn) -> tuple[Points, list[Attribute], int, Recipe]:
             {"t": Decimal(draw(st.sampled_from(["0.02", "0.1", "0.25", "0.5"])))},
             {"l": Decimal(2), "l_kind": "distinct"},
             {"l": Decimal("1.4"), "l_kind": "entropy", "t": Decimal("0.3")},
+            {"shares": {draw(st.sampled_from(MODELS)): Decimal("0.7")}},
+            {"shares": {"alpha": Decimal("0.6"), "enhanced_beta": Decimal(1)}, "t": Decimal("0.3")},
         ]
         attribute = attribute_of(values, draw(st.sampled_from(DISTANCES)), **draw(st.sampled_from(wanted)))
         if meets(attribute, np.arange(n)):

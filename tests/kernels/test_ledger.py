@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from duckanon.kernels.closeness.reference import LISTED_CLASS_MAX_RECORDS, Distance, reference
+from duckanon.kernels.closeness.shares import share_bounds
 from duckanon.kernels.closeness.threshold import Rules, Threshold, rules_of
 from duckanon.kernels.exchange.ledger import (
     class_violation,
@@ -60,12 +61,14 @@ class Attribute(NamedTuple):
 
 
 def attribute_of(values: Any, distance: Distance, **wanted: Any) -> Attribute:
-    """Return the attribute of some values 0, 1, ... with a threshold on it."""
+    """Return the attribute of some values 0, 1, ... with a threshold on it; shares as `share_bounds` takes them."""
     present, codes = np.unique(values, return_inverse=True)
     tree = None
     if distance == "hierarchical":
         tree = [[code, *BRANCHES[value % 6], 0] for code, value in enumerate(present.tolist())]
     known = reference(np.bincount(codes), distance, tree)
+    if "shares" in wanted:
+        wanted["shares"] = share_bounds(known.counts, **wanted["shares"])
     return Attribute(codes.astype(np.int64), tree, Threshold(known, **wanted))
 
 
@@ -82,6 +85,8 @@ def meets(attribute: Attribute, members: Any) -> bool:
     asked = attribute.threshold
     if asked.t is not None and emd_of(attribute, members) > Fraction(asked.t):
         return False
+    if asked.shares is not None and beyond(attribute, members) > 0:
+        return False
     if asked.l is None:
         return True
     values = Counter((0, int(v)) for v in attribute.codes[members])
@@ -90,16 +95,28 @@ def meets(attribute: Attribute, members: Any) -> bool:
     )
 
 
+def beyond(attribute: Attribute, members: Any) -> Fraction:
+    """Return the records of a class beyond the bounds of shares, which tests/kernels/test_shares.py checks."""
+    bounds, size = attribute.threshold.shares, len(members)
+    assert bounds is not None
+    held, missed = Counter(attribute.codes[members].tolist()), Fraction(0)
+    for value, (high, over, low, under) in enumerate(np.vstack([bounds.most, bounds.least]).T.tolist()):
+        missed += max(Fraction(0), held[value] - Fraction(high, over) * size)
+        missed += max(Fraction(0), Fraction(low, under) * size - held[value])
+    return missed
+
+
 def violation(attribute: Attribute, members: Any) -> float:
     """Return by how much a class misses a threshold: the definitions that `violation` documents.
 
     With t alone the ledger counts from the last edge sum within t, a whole number: up to 1 / whole more.
     """
     asked, size = attribute.threshold, len(members)
-    total = 0.0
+    total = 0.0 if asked.shares is None else float(beyond(attribute, members))
     if asked.t is not None:
         allowed, whole = size * Fraction(asked.t), asked.reference.total * asked.reference.scale
-        allowed = Fraction(math.floor(allowed * whole), whole) if asked.l is None else allowed
+        alone = asked.l is None and asked.shares is None
+        allowed = Fraction(math.floor(allowed * whole), whole) if alone else allowed
         total += float(max(Fraction(0), size * emd_of(attribute, members) - allowed))
     counts = sorted(Counter(attribute.codes[members].tolist()).values(), reverse=True)
     if asked.l is None or meets(attribute._replace(threshold=_without_t(asked)), members):
@@ -188,7 +205,9 @@ def prepared(attributes: list[Attribute], most: int) -> Prepared:
 def check(attributes: list[Attribute], members: Whole, said: float, own: Prepared) -> None:
     """Assert that the kernel's word on a class is the oracle's, and exactly that on the class as a whole."""
     assert (said == 0.0) == all(meets(a, members) for a in attributes)
-    assert said == pytest.approx(sum(violation(a, members) for a in attributes), rel=1e-9, abs=1e-11)
+    # Shares count parts of 2^-30 of a record for each value.
+    rounded = 1e-7 if any(a.threshold.shares is not None for a in attributes) else 1e-11
+    assert said == pytest.approx(sum(violation(a, members) for a in attributes), rel=1e-9, abs=rounded)
     assert whole_class(own.ledger, own.rules, own.codes, members) == said
 
 
@@ -203,7 +222,7 @@ def check_exchanges(
         after = np.append(np.delete(one, i), two[j]), np.append(np.delete(two, j), one[i])
         check(attributes, after[0], swaps[0, i, j], own)
         check(attributes, after[1], swaps[1, i, j], own)
-        paths = [a for a in attributes if a.threshold.l is None]
+        paths = [a for a in attributes if a.threshold.l is None and a.threshold.shares is None]
         paths = [a for a in paths if a.threshold.reference.distance == "ordered"]
         price = 2 * sum(violation(a, members) for a in paths for members in after)
         assert prices[i, j] == pytest.approx(price, rel=1e-9, abs=1e-11)
@@ -216,16 +235,20 @@ def check_exchanges(
 
 @st.composite
 def thresholds(draw: st.DrawFn, values: list[int], distance: Distance, members: Whole) -> dict[str, Any]:
-    """Draw a threshold: t alone, often at the EMD of a class or a step beside it, or l, or both."""
+    """Draw a threshold: t alone, often at the EMD of a class or a step beside it, or others with or without t."""
     asks: dict[str, Any] = {}
-    kind = draw(st.sampled_from(["t", "t", "distinct", "entropy", "recursive"]))
+    kind = draw(st.sampled_from(["t", "t", "shares", "shares", "distinct", "entropy", "recursive"]))
     if kind == "t" or draw(st.booleans()):
         reached = emd_of(attribute_of(values, distance), members)
         near = [
             t for t in (reached, reached - STEP, reached + STEP) if 0 <= t <= 1 and t.denominator <= 10**12
         ]
         asks["t"] = draw(st.sampled_from([*near, Fraction(0), Fraction(1), Fraction(1, 10), Fraction(3, 7)]))
-    if kind != "t":
+    if kind == "shares" or draw(st.integers(0, 4)) == 0:
+        models = draw(st.sets(st.sampled_from(["alpha", "delta", "beta", "enhanced_beta"]), min_size=1))
+        numbers = st.sampled_from(["0.25", "0.5", "0.7", "1"]).map(Decimal)
+        asks["shares"] = {name: draw(numbers) for name in sorted(models)}
+    if kind not in ("t", "shares"):
         steps = ["1", "1.5", "2", "3"] if kind == "entropy" else ["1", "2", "3", "4"]
         asks |= {"l": Decimal(draw(st.sampled_from(steps))), "l_kind": kind}
     if kind == "recursive":

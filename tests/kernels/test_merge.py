@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 
 from duckanon.kernels import merge as module
 from duckanon.kernels.closeness.reference import class_histograms, reference
+from duckanon.kernels.closeness.shares import share_bounds
 from duckanon.kernels.closeness.threshold import Threshold, rules_of, violations_per_class
 from duckanon.kernels.merge import EMD_BOUND_BINS, _binned, class_members, merge_classes
 from duckanon.kernels.merge_state import least_violation, merge_state_of
 from tests.examples import examples
 from tests.kernels.distances import slow_emd, slow_meets
 from tests.kernels.test_threshold import THRESHOLDS
+from tests.oracle_shares import MODELS
 
 PARTNERS = ("nearest", "efficient")
 PATHS = [[0, 0, 0], [1, 0, 0], [2, 1, 0], [3, 1, 0], [4, 2, 0], [5, 2, 0]]
@@ -62,7 +64,10 @@ def partitions(draw: st.DrawFn):
         known = reference(np.bincount(own), distance, paths)
         codes.append(own)
         trees.append(paths)
-        thresholds.append(Threshold(known, **draw(THRESHOLDS)))
+        wanted = {} if draw(st.booleans()) else draw(THRESHOLDS)
+        if not wanted or draw(st.integers(0, 4)) == 0:
+            wanted["shares"] = share_bounds(known.counts, **{draw(st.sampled_from(MODELS)): Decimal("0.6")})
+        thresholds.append(Threshold(known, **wanted))
     return points, labels, codes, thresholds, trees
 
 

@@ -23,6 +23,7 @@ from duckanon.kernels.loss import information_loss, sse
 from tests.examples import examples
 from tests.kernels.test_ledger import DISTANCES, Attribute, attribute_of, meets, violation
 from tests.kernels.test_mdav import PUBLISHED_MDAV1, dataset
+from tests.oracle_shares import MODELS
 
 Points = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -96,6 +97,8 @@ def starts(draw: st.DrawFn, *, thresholds: bool) -> tuple[Points, Labels, int, l
             {"l": Decimal(2), "l_kind": "distinct"},
             {"l": Decimal("1.5"), "l_kind": "entropy"},
             {"l": Decimal(2), "l_kind": "distinct", "t": Decimal("0.4")},
+            {"shares": {draw(st.sampled_from(MODELS)): Decimal("0.7")}},
+            {"shares": {"beta": Decimal(1)}, "t": Decimal("0.4")},
         ]
         attributes.append(attribute_of(values, distance, **draw(st.sampled_from(wanted))))
     return points, joined_until_satisfied(attributes, labels), k, attributes

@@ -24,6 +24,7 @@ from tests.examples import examples
 from tests.kernels.test_ledger import DISTANCES, Attribute, attribute_of, meets
 from tests.kernels.test_mdav import Labels, Points, free_points, tied_points
 from tests.oracle_release import assert_release_valid
+from tests.oracle_shares import MODELS
 from tests.strategies import records_of
 
 if TYPE_CHECKING:
@@ -324,8 +325,8 @@ def test_a_view_is_cut_along_its_hierarchy(fresh_db: duckdb.DuckDBPyConnection, 
 
 
 @st.composite
-def attributes(draw: st.DrawFn, n: int) -> list[Attribute]:
-    """Draw one to three sensitive attributes with t, l or both, which all records together keep."""
+def attributes(draw: st.DrawFn, n: int, *, shares: bool = False) -> list[Attribute]:
+    """Draw one to three sensitive attributes with t, l or both, or with bounds of shares."""
     found = []
     for _ in range(draw(st.integers(1, 3))):
         values = draw(st.lists(st.integers(0, draw(st.sampled_from([1, 5, 9]))), min_size=n, max_size=n))
@@ -337,6 +338,8 @@ def attributes(draw: st.DrawFn, n: int) -> list[Attribute]:
             wanted |= {"l_kind": kind, "l": Decimal(draw(st.integers(1, 3)))}
             if kind == "recursive":
                 wanted["c"] = Decimal(draw(st.sampled_from(["0.5", "1", "2.5"])))
+        if shares and draw(st.booleans()):
+            wanted = {"shares": {draw(st.sampled_from(MODELS)): Decimal("0.7")}}
         found.append(attribute_of(values, draw(st.sampled_from(DISTANCES)), **wanted))
     return found
 
@@ -348,7 +351,7 @@ def test_under_thresholds_labels_are_those_of_the_slow_reference(
 ) -> None:
     points, k = case
     k = min(k, 3)
-    limited = data.draw(attributes(len(points)))
+    limited = data.draw(attributes(len(points), shares=True))
     labels = run(points, k, limited, relaxed=relaxed)
     assert np.array_equal(labels, slow_mondrian(points, k, kept(limited), relaxed=relaxed))
     whole_keeps = kept(limited)(list(range(len(points))))

@@ -217,9 +217,19 @@ WRONG: list[tuple[dict[str, str], dict[str, Any], str]] = [
     ),
     ({"a": "UUID"}, {"quasi_identifiers": "a", "recode": {"a": "range"}}, "use 'mode' or 'set' for UUID"),
     (
-        {"a": "DATE", "m": "ENUM('x', 'y')"},
-        {"quasi_identifiers": "a", "sensitive": "m", "distance": {"m": "ordered"}},
-        "distance of 'm' cannot be 'ordered': an ENUM is released as text, in alphabetical order; CAST it ",
+        {"a": "BIGINT"},
+        {"quasi_identifiers": "a", "order": {"a": ("1", "2")}},
+        "order names 'a', which is BIGINT: an order is of text or of an ENUM",
+    ),
+    (
+        {"a": "DATE", "m": "UUID"},
+        {"quasi_identifiers": "a", "sensitive": "m", "order": {"m": ("x", "y")}},
+        "order names 'm', which is UUID",
+    ),
+    (
+        {"a": "VARCHAR"},
+        {"quasi_identifiers": "a", "order": {"a": ("x", "y")}, "recode": {"a": "mean"}},
+        "use 'median' or 'mode' or 'range' or 'set' for VARCHAR",
     ),
 ]
 
@@ -246,7 +256,7 @@ def test_audit_looks_at_named_columns_only() -> None:
     assert bind_audit(policy, columns) == (
         Attribute("q", Role.QUASI_IDENTIFIER, "STRUCT(low INTEGER, high INTEGER)", "other"),
         Attribute("n", Role.SENSITIVE, "FLOAT", "float", distance="ordered", t=Decimal("0.5")),
-        Attribute("s", Role.SENSITIVE, "ENUM('x', 'y')", "text", distance="ordered"),
+        Attribute("s", Role.SENSITIVE, "ENUM('x', 'y')", "text", distance="ordered", order=("x", "y")),
     )
     with pytest.raises(PolicyError, match="sensitive names 'z', which the source does not have"):
         bind_audit(AuditPolicy(quasi_identifiers="q", sensitive="z"), columns)

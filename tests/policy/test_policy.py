@@ -43,10 +43,11 @@ def test_defaults_are_those_of_the_contract() -> None:
     assert (small.release, small.p_percent, small.on_intersection) == ("table", None, "warn")
     assert (small.min_values, small.least_values, small.digits) == (None, 2, None)
     assert len(small.distance) == len(small.hierarchies) == len(small.recode) == len(small.weights) == 0
+    assert len(small.order) == 0
     assert tuple(OPTIONS) == (
         *("quasi_identifiers", "k", "sensitive", "identifiers", "insensitive", "t", "l", "l_diversity", "c"),
         *("alpha", "delta", "beta", "enhanced_beta"),
-        *("distance", "hierarchies", "method", "objective", "levels", "steering_weight", "recode"),
+        *("distance", "order", "hierarchies", "method", "objective", "levels", "steering_weight", "recode"),
         *("weights", "subject"),
         *(
             "p_percent",
@@ -204,6 +205,20 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (
         {"hierarchies": {"charge": 5}, "distance": {"charge": "hierarchical"}},
         "give a table, a file, or a list of",
+    ),
+    ({"order": {"charge": ("a", "b", "a")}}, "order of 'charge' has the value 'a' twice: leave one out"),
+    ({"order": {"charge": ("a", 1)}}, "order of 'charge' holds 1: write each value as text"),
+    ({"order": {"charge": 5}}, "order of 'charge' = 5: give the values from the least to the greatest"),
+    ({"order": ("a", "b")}, "order takes a value for each column"),
+    ({"order": {"charge": "a"}, "seed": 1}, "order of 'charge' has fewer than two values"),
+    ({"order": {"agee": ("a", "b")}}, "order names 'agee', which is not in quasi_identifiers or sensitive"),
+    (
+        {"order": {"age": ("a", "b")}, "hierarchies": {"age": "tree"}},
+        "column 'age' has an order and a hierarchy",
+    ),
+    (
+        {"order": {"charge": ("a", "b")}, "distance": {"charge": "equal"}},
+        "order of 'charge' is of no use with distance = 'equal'",
     ),
     ({"method": "full_domains"}, "method = 'full_domains' is unknown"),
     ({"recode": {"charge": "mean"}}, "recode names 'charge', which is not in quasi_identifiers"),

@@ -52,6 +52,7 @@ class Wanted:
     l_kind: str = "distinct"
     c: Decimal | None = None
     tree: str | None = None
+    bounds: tuple[()] = ()
 
 
 @pytest.fixture(scope="module")

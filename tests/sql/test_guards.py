@@ -20,11 +20,15 @@ if TYPE_CHECKING:
 
 CALLS = {
     "audit": "audit('{t}', ['a'], ['s'], k := 2, t := 0.5)",
+    "alpha_k_anonymity": "alpha_k_anonymity('{t}', ['a'], ['s'], alpha := 0.5)",
+    "beta_likeness": "beta_likeness('{t}', ['a'], ['s'], beta := 1)",
     "class_metrics": "class_metrics('{t}', ['a'], 2)",
     "class_size_histogram": "class_size_histogram('{t}', ['a'])",
     "class_sizes": "class_sizes('{t}', ['a'])",
     "correlation_change": "correlation_change('{t}', 'full', ['s', 'n'])",
+    "delta_disclosure": "delta_disclosure('{t}', ['a'], ['s'], delta := 1)",
     "dominance": "dominance('{t}', ['a'], 'told', ['a'])",
+    "enhanced_beta_likeness": "enhanced_beta_likeness('{t}', ['a'], ['s'], enhanced_beta := 1)",
     "information_loss": "information_loss('{t}', 'full', ['s'])",
     "journalist_risk": "journalist_risk('{t}', ['a'], 'full')",
     "journalist_risk_summary": "journalist_risk_summary('{t}', ['a'], 'full')",
@@ -42,6 +46,7 @@ CALLS = {
     "uniqueness": "uniqueness('{t}', ['a'])",
     "utility_categorical": "utility_categorical('{t}', 'full', ['s'])",
     "utility_numeric": "utility_numeric('{t}', 'full', ['s'])",
+    "value_shares": "value_shares('{t}', ['a'], ['s'])",
 }
 
 

@@ -23,11 +23,11 @@ RELATIONS = {
     "class_superset", "class_superset_emd", "class_journalist", "population", "original", "released",
     "class_subject", "release_record", "release_value", "class_number", "class_change", "value_change",
     "class_common", "sum_change", "told", "release_verdict",
-    "contribution", "joint_place", "joint_kind", "joint_scale", "joint_pair", "joint_flow", "joint_potential",
+    "contribution", "value_share", "joint_place", "joint_kind", "joint_scale", "joint_pair", "joint_flow", "joint_potential",
     "joint_distance", "joint_upper", "joint_lower", "class_joint_emd",
 }  # fmt: skip
 FUNCTIONS = {
-    "abs", "coalesce", "count", "dense_rank", "exp", "generate_series", "greatest", "lag", "least", "list", "ln",
+    "abs", "coalesce", "count", "dense_rank", "exp", "floor", "generate_series", "greatest", "lag", "least", "list", "ln",
     "map_from_entries", "max", "min", "nullif", "row_number", "sqrt", "sum", "unnest",
 }  # fmt: skip
 HEADER = ["audit", "question", "reads", "returns", "violation", "source"]

@@ -119,6 +119,7 @@ def distances(copies: Copies, column: CopiedColumn, attribute: Attribute, *, tre
         members=copies.members,
         column=column,
         distance=distance,
+        order=attribute.order,
         tree=tree,
         t=attribute.t,
     )

@@ -21,6 +21,7 @@ from markupsafe import Markup, escape
 
 from duckanon.audits import headers
 from duckanon.audits.changes import same_value
+from duckanon.audits.columns import audit_columns
 from duckanon.audits.evidence import evidence_of
 from duckanon.audits.html import sections, verdict
 from duckanon.audits.html.charts import frontier_charts, required
@@ -29,7 +30,7 @@ from duckanon.audits.html.comparison import changed, correlations, effect, match
 from duckanon.audits.html.copies import STAGE, copied, make, released_columns, revealed, summary, uniqueness
 from duckanon.audits.html.sections import effects
 from duckanon.audits.legible import clean, counted, legible, number, percent, threshold
-from duckanon.audits.run import audit_columns, audit_sql, roles_of, unaudited, warning_of
+from duckanon.audits.run import audit_sql, roles_of, unaudited, warning_of
 from duckanon.database import engine, templates
 from duckanon.database.fingerprint import digest, fingerprint
 from duckanon.database.paths import split

@@ -7,12 +7,14 @@ satisfies
 - distinct l, if the class has l distinct values;
 - entropy l, if exp(entropy) >= l; unequal counts need a margin of `ENTROPY_MARGIN` in the logarithm, because
   logarithms are rounded;
-- recursive (c, l), if r_1 < c (r_l + ... + r_m).
+- recursive (c, l), if r_1 < c (r_l + ... + r_m);
+- bounds on the share of each value, see `shares`.
 
 The violation is 0.0 exactly if the class satisfies the threshold, and otherwise s (EMD - t) for t, s (l -
-distinct) / l for distinct l, s (ln l - H) / ln l for entropy l with the entropy H, and 1 + r_1 - c (r_l + ...
-+ r_m) for recursive (c, l). Merging two classes never increases the sum of their violations. The verdicts on
-t, distinct l and recursive c are exact integer arithmetic.
+distinct) / l for distinct l, s (ln l - H) / ln l for entropy l with the entropy H, 1 + r_1 - c (r_l + ... +
+r_m) for recursive (c, l), and the records beyond the bounds of shares. Merging two classes never increases
+the sum of their violations. The verdicts on t, distinct l, recursive c and shares are exact integer
+arithmetic.
 
 Sources: Li, Li and Venkatasubramanian, "t-Closeness", ICDE 2007; Machanavajjhala et al., "l-Diversity", ACM
 TKDD 1(1), 2007, definitions 4.1 and 4.3.
@@ -35,6 +37,7 @@ from duckanon.kernels.closeness.reference import (
     checked_offsets,
     class_histograms,
 )
+from duckanon.kernels.closeness.shares import UNITS, share_units
 from duckanon.kernels.compiled import compiled
 
 if TYPE_CHECKING:
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from duckanon.kernels.closeness.reference import Reference
+    from duckanon.kernels.closeness.shares import ShareBounds
 
 THRESHOLD_DENOMINATOR = 10**12
 """Finest denominator of t and c: the audits compare with DECIMAL(18, 12)."""
@@ -58,12 +62,14 @@ L_DISTINCT, L_ENTROPY, L_RECURSIVE = 1, 2, 3
 
 RULE = np.dtype(
     [(name, np.int64) for name in ("total", "values", "height", "start", "step", "rest", "parts")]
+    + [(name, np.int64) for name in ("shares", "floors", "floor_units")]
     + [("l_kind", np.int64), ("c", np.int64), ("l", np.float64), ("t", np.float64), ("whole", np.float64)]
 )
 """One threshold: the table (records n, values m, tree height H, start of its arrays), then t, l and c.
 
 A class of s records meets t if its `edge_sum` is at most ``s * step + floor(s * rest / parts)``; ``whole``
-is n times the scale of the distance. t is -1 and l_kind 0 where there is none; c counts steps of 10^-12.
+is n times the scale of the distance. t is -1 and l_kind 0 where there is none; c counts steps of 10^-12. The
+bounds of shares begin at ``shares``, -1 where there are none; every class must have ``floors`` values.
 """
 
 
@@ -85,6 +91,10 @@ def rules_of(thresholds: Sequence[Threshold]) -> Rules:
         entry["total"], entry["values"] = edges.total, len(edges.cumulative)
         entry["height"], entry["start"] = len(edges.nodes) // len(edges.cumulative), start
         _enter(entry, threshold)
+        entry["shares"] = -1
+        if threshold.shares is not None:
+            entry["shares"] = start + sum(len(array) for array in parts)
+            parts.append(_enter_shares(entry, threshold.shares, threshold.reference.position))
         arrays += parts
         start += sum(len(array) for array in parts)
     return Rules(table, np.concatenate(arrays))
@@ -111,6 +121,14 @@ def _enter(entry: np.void, threshold: Threshold) -> None:
     entry["l_kind"] = kinds[threshold.l_kind] if threshold.l is not None else 0
     entry["l"] = _least(threshold)
     entry["c"] = math.floor(Fraction(threshold.c or 0) * THRESHOLD_DENOMINATOR)
+
+
+def _enter_shares(entry: np.void, shares: ShareBounds, position: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Enter the values that every class must have; return the bounds by position, row after row."""
+    table = np.empty_like(shares.table)
+    table[:, position] = shares.table
+    entry["floors"], entry["floor_units"] = shares.floors, int(table[-1].sum())
+    return table.ravel()
 
 
 def _steps(t: Decimal | Fraction) -> Fraction:
@@ -146,6 +164,8 @@ def rule_violation(
         total += _entropy_violation(weights, size, least)
     elif kind == L_RECURSIVE:
         total += _recursive_violation(weights, size, int(least), rule["c"])
+    if rule["shares"] >= 0:
+        total += share_units(values, weights, size, rule, rules.arrays) / UNITS
     return total
 
 
@@ -244,6 +264,7 @@ class Threshold:
     l: Decimal | None = None  # noqa: E741 - l-diversity has this name everywhere
     l_kind: LKind = "distinct"
     c: Decimal | None = None  # for 'recursive' only, above 0 and below C_MAX
+    shares: ShareBounds | None = None  # bounds on the share of each value code
 
     def __post_init__(self) -> None:
         """Refuse thresholds that are out of range."""
@@ -260,9 +281,20 @@ class Threshold:
             raise ValueError(f"l_kind '{self.l_kind}' {'needs c' if recursive else 'takes no c'}")
         if self.c is not None and not (self.c.is_finite() and 0 < self.c < C_MAX):
             raise ValueError(f"c must be above 0 and below {C_MAX}, not {self.c}")
+        if self.shares is not None and self.shares.most.shape[1] != len(self.reference.counts):
+            raise ValueError(
+                f"shares have {self.shares.most.shape[1]} values, the table {len(self.reference.counts)}"
+            )
 
 
 def least_records(threshold: Threshold) -> int:
+    """Return a number of records, at least 1, below which no class satisfies t or the bounds of shares."""
+    return max(
+        _least_records_of_t(threshold), 1 if threshold.shares is None else threshold.shares.least_records
+    )
+
+
+def _least_records_of_t(threshold: Threshold) -> int:
     """Return a number of records, at least 1, below which no class satisfies t; 1 if ordered. O(log m)."""
     # Let A be the sum over the values of the smaller of both shares, in the class and in the table. The edges
     # above the leaves alone make EMD at least (1 - A) / H. A class of s records holds at most s values, so A

@@ -4,14 +4,16 @@ Numbers that depend on one class alone are computed at the first question after 
 that also depend on the record that enters are computed later: on a path for all members of the other class at
 once, in a tree at the first question about the record, in O(s H). Then every swap with this record takes
 constant time on a path (see `ledger_path`). In a tree it takes O(H), since an exchange changes the counts of
-two nodes a level. For attributes with l, values are counted again for each question. All arithmetic is exact,
-in integers, as in the audits.
+two nodes a level. With bounds of shares an exchange changes the counts of two values, which are looked up in
+O(log s). For attributes with l, or with t and shares, values are counted again for each question. All
+arithmetic is exact, in integers, as in the audits.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from duckanon.kernels.closeness.shares import UNITS, share_units, value_units
 from duckanon.kernels.closeness.threshold import rule_violation
 from duckanon.kernels.compiled import inner, spliced
 from duckanon.kernels.exchange.ledger_path import (
@@ -36,6 +38,9 @@ from duckanon.kernels.exchange.ledger_state import (
     START,
     TOTAL,
     TOTAL_MORE,
+    UNITS_LESS,
+    UNITS_MORE,
+    UNITS_NOW,
     bound_of,
     excess_of,
     list_of,
@@ -74,6 +79,8 @@ def fill_ledger(
             else:
                 fill_without(ledger, rules, a, c, size)
                 ledger.sums[a, c, TOTAL] = tree_total(ledger, rules, a, c, size, size)
+        elif ledger.shared[a]:
+            _fill_shares(ledger, rules, a, c, len(members))
     ledger.filled[c], ledger.windowed[c] = ANSWERS_SWAPS, False
 
 
@@ -229,6 +236,8 @@ def _histogram_violation(
     ledger: Ledger, rules: Rules, a: int, c: int, size: int, gone: int, new: int
 ) -> float:
     """Return the violation of a class without position `gone` and with position `new`, -1 for none. O(s)."""
+    if ledger.shared[a]:
+        return _share_violation(ledger, rules, a, c, size, gone, new)
     ascending, used, i = ledger.lists[a, list_of(ledger, ASCENDING, c) :], 0, 0
     count = size + (new >= 0) - (gone >= 0)
     while i < size or new >= 0:
@@ -246,6 +255,38 @@ def _histogram_violation(
             ledger.histogram[0, used], ledger.histogram[1, used] = value, 1
             used += 1
     return rule_violation(ledger.histogram[0, :used], ledger.histogram[1, :used], count, rules, a)
+
+
+@inner
+def _fill_shares(ledger: Ledger, rules: Rules, a: int, c: int, size: int) -> None:
+    """Write the violation of the bounds of shares by the counts of a class: of its size, and of one off."""
+    ascending, used, sums = ledger.lists[a, list_of(ledger, ASCENDING, c) :], 0, ledger.sums[a, c]
+    for i in range(size):
+        if i == 0 or ascending[i] != ascending[i - 1]:
+            ledger.histogram[0, used], ledger.histogram[1, used] = ascending[i], 0
+            used += 1
+        ledger.histogram[1, used - 1] += 1
+    values, counts, rule = ledger.histogram[0, :used], ledger.histogram[1, :used], rules.table[a]
+    sums[UNITS_NOW] = share_units(values, counts, size, rule, rules.arrays)
+    sums[UNITS_LESS] = share_units(values, counts, size - 1, rule, rules.arrays)
+    sums[UNITS_MORE] = share_units(values, counts, size + 1, rule, rules.arrays)
+
+
+@inner
+def _share_violation(ledger: Ledger, rules: Rules, a: int, c: int, size: int, gone: int, new: int) -> float:
+    """Return what `_histogram_violation` does, for bounds of shares alone. O(log s)."""
+    rule, arrays, ascending = rules.table[a], rules.arrays, ledger.lists[a, list_of(ledger, ASCENDING, c) :]
+    count = size + (new >= 0) - (gone >= 0)
+    units = ledger.sums[a, c, UNITS_NOW if count == size else UNITS_MORE if count > size else UNITS_LESS]
+    if gone >= 0 and gone != new:
+        here = lower_than(ascending, size, gone + 1) - lower_than(ascending, size, gone)
+        units += value_units(gone, here - 1, count, rule, arrays) - value_units(
+            gone, here, count, rule, arrays
+        )
+    if new >= 0 and gone != new:
+        here = lower_than(ascending, size, new + 1) - lower_than(ascending, size, new)
+        units += value_units(new, here + 1, count, rule, arrays) - value_units(new, here, count, rule, arrays)
+    return units / UNITS
 
 
 @spliced

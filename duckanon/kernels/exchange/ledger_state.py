@@ -65,6 +65,7 @@ LEDGER_LISTS = cast("int", np.int64(SPARE_LIST + 1))
 START, ROOM = range(2)
 NODE_INSIDE, NODE_WITHOUT = range(2)
 TOTAL, BOUND, TOTAL_MORE, BOUND_MORE = range(4)
+UNITS_NOW, UNITS_LESS, UNITS_MORE = range(3)
 """What stands in the last dimension of `Ledger.span`, `Ledger.nodes` and `Ledger.sums`."""
 
 ANSWERS_NOTHING, ANSWERS_SWAPS, ANSWERS_MOVES = (cast("int", np.int64(i)) for i in range(3))
@@ -76,6 +77,7 @@ class Ledger(NamedTuple):
 
     # (S,), attributes answered in constant time: t alone, and sums that fit in a machine word
     quick: NDArray[np.bool_]
+    shared: NDArray[np.bool_]  # (S,), attributes with bounds of shares alone, answered in O(log s)
     # (m + 1,), what each class can answer: `ANSWERS_NOTHING`, `ANSWERS_SWAPS`, or `ANSWERS_MOVES` as well;
     # the last entry is the end of the lists in use
     filled: NDArray[np.int64]
@@ -89,7 +91,8 @@ class Ledger(NamedTuple):
     nodes: NDArray[np.int64]
     # (S, m, 4): `TOTAL`, `BOUND`, the edge sum of the class and the greatest one that t allows; `TOTAL_MORE`,
     # the part that does not depend on the record that joins; `BOUND_MORE`, the greatest edge sum allowed with
-    # it
+    # it. For bounds of shares: `UNITS_NOW`, the violation in units; `UNITS_LESS`, `UNITS_MORE`, that of the
+    # same counts in a class of one record less and one more
     sums: NDArray[np.int64]
     leave: NDArray[np.float64]  # (n,), violation of the class of each record without that record
     # (2, S, 1 + max(2, height), most), for the members of two classes (sides 0 and 1) that would enter the
@@ -111,12 +114,14 @@ def ledger_of(rules: Rules, records: int, classes: int, most: int) -> Ledger:
     table, count = rules.table, len(rules.table)
     height = max([0, *table["height"].tolist()])
     largest = table["total"].astype(float) * table["values"] * (most + 1.0)
-    quick = (table["l_kind"] == 0) & (table["t"] >= 0.0) & (largest * (table["height"] + 1) < EDGE_SUM_MAX)
+    alone = (table["l_kind"] == 0) & ((table["shares"] < 0) | (table["t"] < 0.0))
+    shared = alone & (table["shares"] >= 0)
+    quick = alone & (table["t"] >= 0.0) & (largest * (table["height"] + 1) < EDGE_SUM_MAX)
     # Classes of one record have three places each; two of the largest fit whatever is there.
     places = 3 * records + 2 * (most + 2)
     whole = np.int64
     return Ledger(
-        quick, np.zeros(classes + 1, whole), np.zeros(classes, dtype=np.bool_),
+        quick, shared, np.zeros(classes + 1, whole), np.zeros(classes, dtype=np.bool_),
         np.zeros((classes, 2), whole),
         np.zeros((count, LEDGER_LISTS * places), whole), np.zeros((count, height, places, 2), whole),
         np.zeros((count, classes, 4), whole),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from duckanon import progress
+from duckanon.audits.columns import audit_columns
 from duckanon.audits.report import Measure
-from duckanon.audits.run import audit_columns, audit_sql
+from duckanon.audits.run import audit_sql
 from duckanon.database import engine, templates
 from duckanon.database.relations import named
 from duckanon.errors import AuditFailure, InfeasibleError

@@ -60,7 +60,7 @@ def with_digits(con: duckdb.DuckDBPyConnection, staged: Staged) -> tuple[Field, 
             place = places[field]
             unit = _digits(con, staged, field) if place is None else units[field][place]
             roundings[field] = rounding_of(field, unit)
-        elif field.rule.rounds:
+        elif field.rounds:
             roundings[field] = asked_of(field)
     return tuple(replace(field, rounding=roundings.get(field, field.rounding)) for field in staged.quasi)
 
@@ -69,7 +69,7 @@ def searched(field: Field) -> bool:
     """Whether the rounding of a quasi-identifier's means is taken from its values."""
     return (
         field.quasi
-        and field.rule.rounds
+        and field.rounds
         and field.kind in {"float", "timestamp"}
         and field.attribute.digits is None
     )

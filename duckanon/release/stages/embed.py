@@ -1,9 +1,9 @@
 """Embed: every quasi-identifier becomes Euclidean coordinates, every sensitive value a code.
 
-A number is z-scored. Two values of a nominal attribute have squared distance 1; with a hierarchy it is the
-level of their lowest common ancestor divided by the height. With more than `EXACT_VALUES` values these
-distances are off by up to 15 % (with a hierarchy 25 %), one standard deviation. A weight multiplies squared
-distances.
+A number is z-scored, and so is the rank of a text with an order. Two values of a nominal attribute have
+squared distance 1; with a hierarchy it is the level of their lowest common ancestor divided by the height.
+With more than `EXACT_VALUES` values these distances are off by up to 15 % (with a hierarchy 25 %), one
+standard deviation. A weight multiplies squared distances.
 
 Tree distances are Euclidean: `tree_corners` finds exact points, each with one coordinate more than the one
 before (Cholesky). `tree_vectors` is shorter: each node of a path adds a vector of half the squared distance
@@ -88,7 +88,8 @@ def embed(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> Emb
     """
     nominal = [field for field in staged.quasi if field.nominal]
     told = [staged.subject] if staged.subject is not None else []
-    coded_fields = [*nominal, *staged.sensitive, *told]
+    ranked = [field for field in staged.quasi if field.ranked]
+    coded_fields = [*nominal, *ranked, *staged.sensitive, *told]
     domains = {field.column: f"{staged.workspace}_domain_{field.column}" for field in coded_fields}
     for field in coded_fields:
         _render(
@@ -97,6 +98,7 @@ def embed(con: duckdb.DuckDBPyConnection, staged: Staged, policy: Policy) -> Emb
             domain=domains[field.column],
             column=field.column,
             records=staged.records,
+            order=field.attribute.order,
         )
     paths = {
         field.column: make_climb(

@@ -1,36 +1,44 @@
 """Limit: thresholds for every class, against the distribution of the released records.
 
-If even the whole table misses the requested l, `evened` says which records to suppress. Suppressing records
-of frequent values raises entropy and recursive l-diversity. Classes can keep l only if the class of all
-released records keeps it: the entropy of a union is at least the least entropy of its parts, and a union
-keeps a recursive (c, l) that all its parts keep (Machanavajjhala et al. 2007, section 4).
+If even the whole table misses the requested l or alpha, `evened` says which records to suppress. Suppressing
+records of frequent values raises entropy and recursive l-diversity, and lowers the largest share. Classes can
+keep l only if the class of all released records keeps it: the entropy of a union is at least the least
+entropy of its parts, and a union keeps a recursive (c, l) that all its parts keep (Machanavajjhala et al.
+2007, section 4). The share of a value in a union lies between its shares in the parts. The whole table always
+keeps delta and beta, which are against the table.
 
 `most_even` cuts the largest counts to one height, as low as possible. All other counts with the same sum
-majorize the result, so its entropy is greatest, and recursive l gains, too.
+majorize the result, so its entropy is greatest, and recursive l gains, too. `cut_to_alpha` keeps as many
+records as any counts within alpha do.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from duckanon import progress
+from duckanon.database import engine, templates
 from duckanon.errors import InfeasibleError
 from duckanon.hierarchies.tree import make_tree
 from duckanon.kernels.closeness.reference import reference
+from duckanon.kernels.closeness.shares import share_bounds
 from duckanon.kernels.closeness.threshold import ENTROPY_MARGIN, Threshold
 from duckanon.policy.bind import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import duckdb
     import numpy.typing as npt
 
+    from duckanon.kernels.closeness.shares import Alpha
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.embed import Embedded
     from duckanon.release.stages.stage import Field, Staged
@@ -57,10 +65,11 @@ class Limits:
     thresholds: tuple[Threshold, ...]  # of each field, against all staged records
     counts: tuple[npt.NDArray[np.int64], ...]  # records by value code, of each field
     paths: Mapping[str, npt.NDArray[np.int64]]  # tree nodes above each value code, by field column
+    alphas: Mapping[str, Alpha]  # by field column; named values by value code
 
     @property
     def whole_reaches(self) -> bool:
-        """Whether all records, as one class, keep every l."""
+        """Whether all records, as one class, keep every l and alpha."""
         return all(map(reaches, self.thresholds, self.counts))
 
     @property
@@ -73,7 +82,7 @@ class Limits:
 def limit(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, policy: Policy) -> Limits:
     """Sensitive fields with a threshold, and their trees; none if the policy asks for k only.
 
-    PolicyError: a hierarchy is unusable. InfeasibleError: l is above the l of the whole table.
+    PolicyError: a hierarchy is unusable. InfeasibleError: the whole table misses l or alpha.
     """
     paths = {
         field.column: make_tree(
@@ -82,18 +91,39 @@ def limit(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, po
         for field in staged.sensitive
         if field.attribute.distance == "hierarchical"
     }
-    bound = [f for f in staged.sensitive if f.attribute.t is not None or f.attribute.l is not None]
+    bound = [field for field in staged.sensitive if field.attribute.limited]
     # k subjects in a class are k distinct values of the subject column.
     bound += [staged.subject] if staged.subject is not None else []
     fields = tuple(sorted(bound, key=lambda field: field.attribute.distance != "ordered"))
     counts = tuple(embedded.counts[field.column] for field in fields)
+    alphas = _alphas(con, fields, embedded)
     for field, values in zip(fields, counts, strict=True):
-        check_l(field, values, policy, most=most_gone(policy, staged.size))
+        most = most_gone(policy, staged.size)
+        check_l(field, values, policy, most=most)
+        check_alpha(field, alphas.get(field.column), values, most=most)
     thresholds = tuple(
-        threshold_of(field, values, paths.get(field.column), policy)
+        threshold_of(field, values, paths.get(field.column), policy, alphas.get(field.column))
         for field, values in zip(fields, counts, strict=True)
     )
-    return Limits(fields, thresholds, counts, paths)
+    return Limits(fields, thresholds, counts, paths, alphas)
+
+
+def _alphas(con: duckdb.DuckDBPyConnection, fields: Sequence[Field], embedded: Embedded) -> dict[str, Alpha]:
+    """Return the alpha of each column that has one, with the codes of named values."""
+    alphas: dict[str, Alpha] = {}
+    for field in fields:
+        attribute = field.attribute
+        if attribute.alpha is not None:
+            alphas[field.column] = attribute.alpha
+        if attribute.alpha_of:
+            shares = dict(attribute.alpha_of)
+            domain = embedded.domains[field.column]
+            query = templates.render("embed.sql.j2:named", domain=domain, names=[*shares])
+            codes = dict(engine.rows(con, query, "limit"))
+            alphas[field.column] = {
+                int(codes[name]): share for name, share in shares.items() if name in codes
+            }
+    return alphas
 
 
 def thresholds_without(
@@ -116,16 +146,23 @@ def thresholds_of(
     limits: Limits, policy: Policy, counts: Sequence[npt.NDArray[np.int64]]
 ) -> tuple[Threshold, ...]:
     """Thresholds against a part of the records, with the counts of its value codes for each field."""
-    return tuple(
-        threshold_of(field, left[left > 0], None if paths is None else paths[left > 0], policy)
-        for field, left, paths in zip(
-            limits.fields, counts, [limits.paths.get(field.column) for field in limits.fields], strict=True
-        )
-    )
+    found = []
+    for field, left in zip(limits.fields, counts, strict=True):
+        paths, alpha, present = limits.paths.get(field.column), limits.alphas.get(field.column), left > 0
+        if isinstance(alpha, Mapping):
+            code = np.cumsum(present) - 1
+            alpha = {int(code[value]): share for value, share in alpha.items() if present[value]}
+        above = None if paths is None else paths[present]
+        found.append(threshold_of(field, left[present], above, policy, alpha))
+    return tuple(found)
 
 
 def threshold_of(
-    field: Field, counts: npt.NDArray[np.int64], paths: npt.NDArray[np.int64] | None, policy: Policy
+    field: Field,
+    counts: npt.NDArray[np.int64],
+    paths: npt.NDArray[np.int64] | None,
+    policy: Policy,
+    alpha: Alpha | None = None,
 ) -> Threshold:
     """Threshold of a sensitive field, against a table with these counts of each value."""
     attribute, asked = field.attribute, policy.audited()
@@ -137,6 +174,13 @@ def threshold_of(
         l=attribute.l,
         l_kind=kind,
         c=asked.c if recursive else None,
+        shares=share_bounds(
+            counts,
+            alpha=alpha,
+            delta=attribute.delta,
+            beta=attribute.beta,
+            enhanced_beta=attribute.enhanced_beta,
+        ),
     )
 
 
@@ -172,6 +216,35 @@ def check_l(field: Field, counts: npt.NDArray[np.int64], policy: Policy, *, most
     )
 
 
+def check_alpha(field: Field, alpha: Alpha | None, counts: Counts, *, most: int = 0) -> None:
+    """Raise an InfeasibleError if even the whole table, with these counts of values, exceeds alpha.
+
+    At most `most` records of the whole table may be suppressed.
+    """
+    if alpha is None or cut_to_alpha(alpha, counts, most) is not None:
+        return
+    whole = f"what {most} suppressed records leave" if most else "the whole table"
+    if isinstance(alpha, Mapping):
+        named = dict(field.attribute.alpha_of)
+        raise InfeasibleError(
+            f"alpha = {named} of {field.name!r} is out of reach: {whole} has larger shares of these values; "
+            "ask for larger ones",
+            _least_alpha(counts, most),
+        )
+    least = _least_alpha(counts, most)
+    raise InfeasibleError(
+        f"alpha = {alpha} is out of reach of {field.name!r}: in {whole} one value has a share of "
+        f"{least:.6g}; ask for alpha >= {math.ceil(least * 1e6) / 1e6:g}",
+        least,
+    )
+
+
+def _least_alpha(counts: Counts, most: int) -> float:
+    """Return the least alpha of all values that `most` suppressed records can reach."""
+    height = _height(counts, most)
+    return height / int(np.minimum(counts, height).sum())
+
+
 def _check_share(field: Field, counts: npt.NDArray[np.int64], policy: Policy) -> None:
     """Raise if a value has more than 1 / l of the records of the whole table."""
     most, total = int(counts.max()), int(counts.sum())
@@ -190,7 +263,10 @@ def most_gone(policy: Policy, size: int) -> int:
 
 
 def reaches(threshold: Threshold | AskedDiversity, counts: Counts) -> bool:
-    """Whether one class with these counts of values keeps the l of a threshold."""
+    """Whether one class with these counts of values keeps the l and alpha of a threshold."""
+    bounds = threshold.shares if isinstance(threshold, Threshold) else None
+    if bounds is not None and bounds.alpha is not None and cut_to_alpha(bounds.alpha, counts, 0) is None:
+        return False
     present = np.sort(counts[counts > 0])[::-1]
     if threshold.l is None:
         return True
@@ -229,8 +305,36 @@ def most_even(counts: Counts, most: int) -> Counts:
     return best
 
 
-def fewest_gone(threshold: Threshold | AskedDiversity, counts: Counts, most: int) -> Counts | None:
+def cut_to_alpha(alpha: Alpha, counts: Counts, most: int) -> Counts | None:
+    """Greatest counts of values whose shares are at most alpha; None if more than `most` records would go.
+
+    Each step cuts every count to its share of all records that are left, which no counts within alpha exceed.
+    """
+    total, left = int(counts.sum()), counts
+    while True:
+        every = Fraction(1) if isinstance(alpha, Mapping) else Fraction(alpha)
+        cut = np.minimum(left, _part(every, int(left.sum())))
+        for code, share in alpha.items() if isinstance(alpha, Mapping) else ():
+            if code < len(cut):
+                cut[code] = min(int(left[code]), _part(Fraction(share), int(left.sum())))
+        if total - int(cut.sum()) > most or not cut.any():
+            return None
+        if (cut == left).all():
+            return left
+        left = cut
+
+
+def _part(share: Fraction, records: int) -> int:
+    return share.numerator * records // share.denominator
+
+
+def fewest_gone(threshold: Threshold, counts: Counts, most: int) -> Counts | None:
     """Counts of values that keep a threshold with few suppressed records; None if `most` are too few."""
+    alpha = None if threshold.shares is None else threshold.shares.alpha
+    if alpha is not None and cut_to_alpha(alpha, counts, 0) is None:
+        return cut_to_alpha(alpha, counts, most)
+    if threshold.l_kind not in EVENED:
+        return None
     low, high = _height(counts, most), int(counts.max())
     if not reaches(threshold, np.minimum(counts, low)):
         some = most_even(counts, most)
@@ -247,7 +351,7 @@ def evened(
     worth: npt.NDArray[np.float64],
     policy: Policy,
 ) -> npt.NDArray[np.bool_] | None:
-    """Whether each record (n,) is released, so that the class of all released records keeps every l.
+    """Whether each record (n,) is released, so that the class of all released records keeps l and alpha.
 
     Of a too frequent value, the records with the greatest `worth` (n,) are suppressed. Several sensitive
     columns take turns. None if more records than allowed would have to be suppressed.
@@ -256,16 +360,12 @@ def evened(
     order = np.argsort(-worth, kind="stable")
     while True:
         counted = [np.bincount(of[released]).astype(np.int64) for of in codes]
-        missed = [
-            place
-            for place, one in enumerate(thresholds)
-            if one.l is not None and not reaches(one, counted[place])
-        ]
+        missed = [place for place, one in enumerate(thresholds) if not reaches(one, counted[place])]
         if not missed:
             return released
         threshold, of, counts = thresholds[missed[0]], codes[missed[0]], counted[missed[0]]
         left = most_gone(policy, len(released)) - int(np.count_nonzero(~released))
-        target = fewest_gone(threshold, counts, left) if threshold.l_kind in EVENED else None
+        target = fewest_gone(threshold, counts, left)
         if target is None:
             return None
         for value in np.flatnonzero(target < counts):
@@ -274,10 +374,10 @@ def evened(
 
 
 def not_found(policy: Policy) -> InfeasibleError:
-    """Return the error if no suppression was found that keeps the l of all columns."""
+    """Return the error if no suppression was found that keeps the l and alpha of all columns."""
     return InfeasibleError(
         f"suppression_limit = {policy.suppression_limit}: no records were found that may go and leave the l "
-        "of all sensitive columns; raise it, ask for less, or name fewer columns",
+        "and alpha of all sensitive columns; raise it, ask for less, or name fewer columns",
         0.0,
     )
 
@@ -285,7 +385,7 @@ def not_found(policy: Policy) -> InfeasibleError:
 def together(
     thresholds: Sequence[Threshold], codes: npt.NDArray[np.int64], released: npt.NDArray[np.bool_]
 ) -> bool:
-    """Whether the released records (n,), as one class, keep every l."""
+    """Whether the released records (n,), as one class, keep every l and alpha."""
     pairs = zip(thresholds, codes, strict=True)
     return all(reaches(threshold, np.bincount(of[released]).astype(np.int64)) for threshold, of in pairs)
 

@@ -16,7 +16,7 @@ from duckanon.errors import PolicyError, SourceError
 from duckanon.policy import bind
 from duckanon.policy.bind import Attribute, Role
 from duckanon.policy.kinds import kind_of, rule_of
-from duckanon.policy.names import CLASS, fold
+from duckanon.policy.names import CLASS, fold, shortened
 from duckanon.release.source import in_step
 
 if TYPE_CHECKING:
@@ -89,7 +89,19 @@ class Field:
     @property
     def nominal(self) -> bool:
         """Whether values are texts, booleans or leaves of a hierarchy, whose distances come from codes."""
+        if self.ranked:
+            return False
         return self.kind in {"text", "boolean"} or self.attribute.hierarchy is not None
+
+    @property
+    def ranked(self) -> bool:
+        """Whether the field is a quasi-identifier of text whose values have an order."""
+        return self.quasi and self.attribute.order is not None
+
+    @property
+    def rounds(self) -> bool:
+        """Whether the released value of a class is a number that is rounded."""
+        return self.rule.rounds and self.kind != "text"
 
     @property
     def exact(self) -> bool:
@@ -222,6 +234,7 @@ def stage(
     if row is None:
         engine.run(con, templates.render("relation.sql.j2:drop", parts=("temp", raw), view=False), "stage")
     size, subject, in_order, with_nulls = _check(con, records, fields, policy)
+    _check_orders(con, records, fields, policy, new=drawn is None)
     source = raw if row else None
     return Staged(
         *(workspace, records, fields, size, total - size, subject, subject_columns, until, source, row),
@@ -309,6 +322,35 @@ def _check(
     with_nulls = frozenset(field.column for field, nulls in zip(quasi, counts[::2], strict=True) if nulls)
     several = None if subjects in (None, size) else _subject_field(policy)
     return int(size), several, bool(in_order), with_nulls
+
+
+def _check_orders(
+    con: duckdb.DuckDBPyConnection, records: str, fields: tuple[Field, ...], policy: Policy, *, new: bool
+) -> None:
+    """Raise if a declared order lacks a value of its column, or a `new` policy has a value too many.
+
+    A later source may lack values, and a view keeps its order.
+    """
+    for field in fields:
+        if field.attribute.order is None or field.name not in policy.order:
+            continue
+        query = templates.render(
+            "stage/declared.sql.j2",
+            records=records,
+            column=field.column,
+            values=field.attribute.order,
+        )
+        for value, there in engine.rows(con, query, "stage"):
+            if there:
+                raise PolicyError(
+                    f"order of {field.name!r} lacks the value {shortened(value, 40)!r} of the column: add it "
+                    "in its place"
+                )
+            if new:
+                raise PolicyError(
+                    f"order of {field.name!r} has the value {shortened(value, 40)!r}, which the column has "
+                    "not: leave it out, or CAST the column to an ENUM, which may have more values"
+                )
 
 
 def _subject_field(policy: Policy) -> Field:

@@ -16,7 +16,7 @@ from duckanon.policy.methods import RECORDED
 from duckanon.policy.policy import AuditPolicy
 from duckanon.policy.reported import OF_THE_RECORDS, form_notes, proved
 from duckanon.release.chain import Place, link, origin
-from duckanon.release.metadata import SCHEMA, check_version
+from duckanon.release.metadata import SCHEMA, check_version, order_of, tables
 from duckanon.release.tables import Released
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ class RecordedColumn:
     recode: Any
     distance: Any
     tree: Any
+    order: tuple[str, ...] | None = None  # its released values, if they have an order
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,12 @@ class RecordedRelease:
             l=thresholds.get("l_diversity") or None,
             **diversity,
             distance={column.name: column.distance for column in sensitive if column.distance is not None},
-            hierarchies={column.name: column.tree for column in sensitive if column.tree is not None},
+            order={column.name: column.order for column in sensitive if column.order},
+            hierarchies={
+                column.name: column.tree
+                for column in sensitive
+                if column.tree is not None and column.distance != "ordered"
+            },
         )
 
     @property
@@ -164,7 +170,7 @@ class RecordedRelease:
     @property
     def released(self) -> tuple[Released, ...]:
         """Its columns, in the form of our own metadata."""
-        return tuple(Released(one.name, one.role, one.recode, one.tree) for one in self.columns)
+        return tuple(Released(one.name, one.role, one.recode, one.tree, one.distance) for one in self.columns)
 
     def _classes(self) -> list[str]:
         """Columns that identify the class: its number if there is one, else the quasi-identifiers."""
@@ -216,10 +222,17 @@ def _release(
         target=Target(home, schema, view),
         table=table,
         **dict(zip(_SIZES, sizes, strict=True)),
-        columns=tuple(RecordedColumn(*column) for column in columns),
+        columns=tuple(RecordedColumn(*column, _order(con, home, *column[-2:])) for column in columns),
         thresholds=tuple(thresholds),
         audits=tuple(_audits(audits)),
     )
+
+
+def _order(con: duckdb.DuckDBPyConnection, home: str, distance: Any, tree: Any) -> tuple[str, ...] | None:
+    """Return the values in the order of a column; None if it has none, or the table of the order is gone."""
+    if distance != "ordered" or tree is None or tree not in tables(con, home):
+        return None
+    return order_of(con, home, tree)
 
 
 def _audits(recorded: Sequence[tuple[Any, ...]]) -> list[RecordedAudit]:
@@ -285,7 +298,10 @@ def _columns(release: RecordedRelease) -> Iterator[str]:
         quasi = column.role == Role.QUASI_IDENTIFIER.value
         if (column.recode not in recodes) if quasi else column.recode is not None:
             yield f"column {column.name!r} is recorded as recoded by {column.recode!r}"
-        if (column.tree is not None) != (column.distance == "hierarchical"):
+        if column.distance == "ordered" and column.tree is not None:
+            if column.order is None:
+                yield f"the table {SCHEMA}.{column.tree} with the order of {column.name!r} is gone"
+        elif (column.tree is not None) != (column.distance == "hierarchical"):
             yield f"column {column.name!r} is recorded with {column.distance!r} and the tree {column.tree!r}"
 
 

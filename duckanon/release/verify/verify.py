@@ -154,7 +154,8 @@ def _subject(
         return done[key]
 
     lies: list[str] = []
-    named = {column.name: column.tree for column in release.columns if column.tree is not None}
+    graded = [column for column in release.columns if column.distance == "hierarchical"]
+    named = {column.name: column.tree for column in graded if column.tree is not None}
     for tree in dict.fromkeys(named.values()):
         stored = foreign.stored(con, Target(home, SCHEMA, tree), STAGE)
         lies += foreign.own_table(con, stored, room, STAGE)[1]
@@ -244,9 +245,8 @@ def _policies(release: RecordedRelease, subject: _Subject, text: str) -> Iterato
     """Compare the three statements of the policy of the release."""
     if not release.exported:
         try:
-            stated = canonical(
-                Policy.from_toml(release.policy or "").audited(), subject.columns, subject.trees
-            )
+            policy = _as_released(Policy.from_toml(release.policy or "").audited(), release)
+            stated = canonical(policy, subject.columns, subject.trees)
         except DuckanonError as failure:
             yield f"the policy of the release cannot be read: {failure}"
         else:
@@ -256,6 +256,17 @@ def _policies(release: RecordedRelease, subject: _Subject, text: str) -> Iterato
         yield "the audit with which the release was made is not recorded"
     for audit in made:
         yield from _lines(f"the policy of {audit}", audit.policy or "", text)
+
+
+def _as_released(policy: AuditPolicy, release: RecordedRelease) -> AuditPolicy:
+    """Return a policy whose orders have released values only; the order of an ENUM is not in the policy."""
+    recorded = {column.name: column.order for column in release.columns if column.order}
+    return policy.override(
+        order={
+            name: tuple(value for value in policy.order.get(name, values) if value in values)
+            for name, values in recorded.items()
+        }
+    )
 
 
 def _lines(what: str, stated: str, tables: str) -> Iterator[str]:

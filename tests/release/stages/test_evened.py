@@ -162,3 +162,13 @@ def test_the_most_even_part_has_the_most_entropy(counts: list[int], most: int) -
     assert sum(counts) - found.sum() <= most
     assert (found <= counts).all()
     assert entropy(found.tolist()) == pytest.approx(max(map(entropy, parts(counts, most, 1))))
+
+
+def test_recursive_l_is_out_of_reach_at_the_bound() -> None:
+    """By hand: of 2, 1 and 1 records, 2 < c (1 + 1) does not hold at c = 1, and holds one step above."""
+    held = "SELECT i % 2 AS q, unnest(['x', 'x', 'y', 'z']) AS s FROM range(4) AS r(i)"
+    asked = "quasi_identifiers = (q), sensitive = (s), k = 2, l = 2, l_diversity = 'recursive'"
+    with duckanon.connect() as con:
+        with pytest.raises(InfeasibleError, match="needs c above 1"):
+            con.execute(f"CREATE ANONYMIZED VIEW v AS {held} WITH ({asked}, c = 1)")
+        con.execute(f"CREATE ANONYMIZED VIEW v AS {held} WITH ({asked}, c = 1.000000000001)")

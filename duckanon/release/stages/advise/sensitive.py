@@ -49,7 +49,7 @@ def revealed(
     con: duckdb.DuckDBPyConnection, staged: Staged, candidate: str, classes_by: Sequence[Field]
 ) -> list[str]:
     """Warnings of sensitive columns without a threshold that have a single value in some classes."""
-    free = [field for field in staged.sensitive if field.attribute.t is None and field.attribute.l is None]
+    free = [field for field in staged.sensitive if not field.attribute.limited]
     if not free:
         return []
     query = templates.render("advice/revealed.sql.j2", candidate=candidate, sensitive=free, quasi=classes_by)

@@ -315,7 +315,7 @@ def classes_of(
     if recipe.start == "steered":
         return _steered(points, codes, policy, thresholds)
     limited = [
-        (code, replace(h, l=None, l_kind="distinct", c=None), Fraction(h.t))
+        (code, replace(h, l=None, l_kind="distinct", c=None, shares=None), Fraction(h.t))
         for code, h in zip(codes, thresholds, strict=True)
         if h.t is not None
     ]
@@ -340,7 +340,8 @@ def _steered(
             "method = 'steered' steers to a threshold on sensitive values: add t = 0.2 or l = 3, or use "
             "method = 'auto'"
         )
-    aims = [(code, aim) for code, aim in held if aim.t is not None] or held
+    of_t = [(code, aim) for code, aim in held if aim.t is not None]
+    aims = of_t or [(code, aim) for code, aim in held if aim.l is not None] or held
     of, aimed = [code for code, _ in aims], [aim for _, aim in aims]
     limits = [Fraction(aim.t) for aim in aimed if aim.t is not None]
     return run_steered(Task(points, policy.k, of, aimed, limits), policy.steering_weight)
