@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from duckanon.api.sql_functions import LEFT_OUT, given_options, register
-from duckanon.audits.columns import audit_columns
+from duckanon.audits.columns import SHARE_MEASURES, audit_columns
 from duckanon.audits.headers import rows_of
 from duckanon.audits.run import kept_relation
 from duckanon.database import engine, templates
@@ -168,10 +168,10 @@ def _audit_policy(options: str) -> AuditPolicy:
     given = given_options(options)
     if "quasi_identifiers" not in given:
         raise PolicyError("an audit needs at least one quasi-identifier: write quasi_identifiers := [...]")
-    if not {"k", "l", "t"} & set(given):
-        raise PolicyError("there is nothing to judge: give k, l or t")
+    if not {"k", "l", "t", *SHARE_MEASURES} & set(given):
+        raise PolicyError("there is nothing to judge: give k, l, t, alpha, delta or beta")
     if "k" not in given and "sensitive" not in given:
-        raise PolicyError("l and t speak of sensitive columns: write sensitive := [...]")
+        raise PolicyError("all thresholds but k speak of sensitive columns: write sensitive := [...]")
     return AuditPolicy(**given)
 
 

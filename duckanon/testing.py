@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from duckanon.api.connection import Connection
     from duckanon.audits.report import Report
+    from duckanon.policy.audit_policy import AlphaNumber
     from duckanon.policy.checks import Columns, Distance, LDiversity, Number
 
 
@@ -36,6 +37,10 @@ def assert_private(
     t: Number | Mapping[str, Number] | None = None,
     l_diversity: LDiversity = "distinct",
     c: Number | None = None,
+    alpha: AlphaNumber | None = None,
+    delta: Number | Mapping[str, Number] | None = None,
+    beta: Number | Mapping[str, Number] | None = None,
+    enhanced_beta: Number | Mapping[str, Number] | None = None,
     distance: Mapping[str, Distance] | None = None,
     order: Mapping[str, Sequence[str]] | None = None,
     hierarchies: Mapping[str, str] | None = None,
@@ -54,8 +59,8 @@ def assert_private(
         column. Different texts of a quasi-identifier in a CSV stay different, also 1 and 1.0.
     quasi_identifiers, sensitive : str or iterable of str
         Columns that make the equivalence classes, and columns that l and t protect.
-    k, l, t : numbers, optional
-        Thresholds, at least one of them; l and t are one number, or numbers by column.
+    k, l, t, alpha, delta, beta, enhanced_beta : numbers, optional
+        Thresholds, at least one of them; all but k are one number, or numbers by column.
     l_diversity, c, distance, order, hierarchies, suppressed
         As in `AuditPolicy`. Tables of hierarchies are read from the connection of `table`.
     con : Connection or duckdb.DuckDBPyConnection, optional
@@ -92,13 +97,17 @@ def assert_private(
         l=l,
         l_diversity=l_diversity,
         c=c,
+        alpha=alpha,
+        delta=delta,
+        beta=beta,
+        enhanced_beta=enhanced_beta,
         distance=distance,
         order=order,
         hierarchies=hierarchies,
         suppressed=suppressed,
     )
-    if k is None and l is None and t is None:
-        raise PolicyError("assert_private has nothing to judge: give k, l or t")
+    if all(one is None for one in (k, l, t, alpha, delta, beta, enhanced_beta)):
+        raise PolicyError("assert_private has nothing to judge: give k, l, t, alpha, delta or beta")
     report = _audit(table, policy, con, trust=trust)
     if not report.passed:
         raise AssertionError(f"{report.name} is not private\n{report.to_text()}")

@@ -20,12 +20,15 @@
 --     gate_k                   whole number from 1 on
 --     gate_t, gate_l           a number for all sensitive columns, or {'charge': 0.2, 'diagnosis': 0.4}
 --     gate_l_diversity, gate_c 'distinct' (if not set), 'entropy', or 'recursive' with c
+--     gate_alpha               largest share of a value: a number, {'charge': 0.5} or {'diagnosis': {'HIV': 0.2}}
+--     gate_delta, gate_beta,   delta-disclosure privacy, basic and enhanced beta-likeness: a number, or one a column
+--     gate_enhanced_beta
 --     gate_distance            {'charge': 'equal'}: 'ordered' or 'equal' a column; follows the type if not set
 --     gate_trees               {'diagnosis': 'tree.csv'}: hierarchical distance, columns from leaf to root
 --     gate_database            attached database whose recorded policy counts; the current one if not set
 -- A variable that is NULL is an error, not one that is not set: RESET VARIABLE gate_t takes it back.
--- gate_k, gate_t and gate_l (with gate_l_diversity and gate_c) replace recorded thresholds: those, and the macros
--- in a file, are the word of its maker. To trust neither, load install.sql and ATTACH the file (docs/gate.md).
+-- gate_k, gate_t, gate_l (with gate_l_diversity and gate_c), gate_alpha, gate_delta, gate_beta and gate_enhanced_beta
+-- replace recorded thresholds: those, and the macros in a file, are the word of its maker. To trust neither, load install.sql and ATTACH the file (docs/gate.md).
 .bail on
 
 -- The last finished step. The next step checks it, so that a client that goes on after an error gets no pass.
@@ -84,6 +87,30 @@ FROM (
         typeof(getvariable('gate_c')),
         to_json(getvariable('gate_c')),
         CAST(getvariable('gate_c') AS VARCHAR)
+    ),
+    (
+        'alpha', 'a number, or a number, or numbers by value, for each sensitive column that it names', '{''charge'': {''HIV'': 0.2}}',
+        typeof(getvariable('gate_alpha')),
+        to_json(getvariable('gate_alpha')),
+        CAST(getvariable('gate_alpha') AS VARCHAR)
+    ),
+    (
+        'delta', 'a number, or a number for each sensitive column that it names', '{''charge'': 1}',
+        typeof(getvariable('gate_delta')),
+        to_json(getvariable('gate_delta')),
+        CAST(getvariable('gate_delta') AS VARCHAR)
+    ),
+    (
+        'beta', 'a number, or a number for each sensitive column that it names', '{''charge'': 1}',
+        typeof(getvariable('gate_beta')),
+        to_json(getvariable('gate_beta')),
+        CAST(getvariable('gate_beta') AS VARCHAR)
+    ),
+    (
+        'enhanced_beta', 'a number, or a number for each sensitive column that it names', '{''charge'': 1}',
+        typeof(getvariable('gate_enhanced_beta')),
+        to_json(getvariable('gate_enhanced_beta')),
+        CAST(getvariable('gate_enhanced_beta') AS VARCHAR)
     ),
     (
         'distance', 'a distance for each sensitive column that it names', '{''charge'': ''equal''}',
@@ -178,6 +205,10 @@ SET VARIABLE duckanon_gate_ready = (
                 'gate_l',
                 'gate_l_diversity',
                 'gate_c',
+                'gate_alpha',
+                'gate_delta',
+                'gate_beta',
+                'gate_enhanced_beta',
                 'gate_distance',
                 'gate_trees',
                 'gate_database'
@@ -244,9 +275,9 @@ SET VARIABLE duckanon_gate_ready = (
         WHEN release.number > 1
         THEN error('gate: several releases: SET VARIABLE gate_table to one of ' || release.names)
         WHEN getvariable('gate_sensitive') IS NULL AND getvariable('gate_quasi_identifiers') IS NOT NULL AND (
-            getvariable('gate_t') IS NOT NULL OR getvariable('gate_l') IS NOT NULL
+getvariable('gate_t') IS NOT NULL OR getvariable('gate_l') IS NOT NULL OR getvariable('gate_alpha') IS NOT NULL OR getvariable('gate_delta') IS NOT NULL OR getvariable('gate_beta') IS NOT NULL OR getvariable('gate_enhanced_beta') IS NOT NULL
         )
-        THEN error('gate: t and l need a sensitive column: SET VARIABLE gate_sensitive = [''charge'']')
+        THEN error('gate: all thresholds but k need a sensitive column: SET VARIABLE gate_sensitive = [''charge'']')
         WHEN getvariable('gate_l') IS NULL AND (
             getvariable('gate_l_diversity') IS NOT NULL OR getvariable('gate_c') IS NOT NULL
         )
@@ -435,9 +466,18 @@ SELECT
     coalesce(getvariable('gate_l_diversity'), 'distinct') AS l_diversity, CAST(getvariable('gate_c') AS VARCHAR) AS c
 FROM duckanon_gate_given AS given
 LEFT JOIN duckanon_gate_column AS one ON given.name = '' AND given.setting <> 'k' AND one.role = 'sensitive'
-WHERE given.setting IN ('k', 'l', 't')
+WHERE given.setting IN ('k', 'l', 't', 'alpha', 'delta', 'beta', 'enhanced_beta')
+    AND NOT (given.setting = 'alpha' AND starts_with(given.value, '{'))
 UNION ALL
-SELECT left(measure, 1), coalesce(attribute, ''), CAST(threshold AS VARCHAR), l_diversity, CAST(c AS VARCHAR)
+-- A threshold of a named value has the column and the value for its name, as a record of it has.
+SELECT 'alpha', held.name || ' = ' || unnest(map_keys(held.shares)), unnest(map_values(held.shares)), 'distinct', NULL
+FROM (
+    SELECT given.name, CAST(CAST(given.value AS JSON) AS MAP(VARCHAR, VARCHAR)) AS shares
+    FROM duckanon_gate_given AS given
+    WHERE given.setting = 'alpha' AND starts_with(given.value, '{')
+) AS held
+UNION ALL
+SELECT recorded.setting, coalesce(attribute, ''), CAST(threshold AS VARCHAR), l_diversity, CAST(c AS VARCHAR)
 FROM query(
     CASE
         WHEN getvariable('duckanon_gate_home') IS NULL
@@ -445,11 +485,30 @@ FROM query(
             || 'WHERE FALSE'
         ELSE 'FROM ' || getvariable('duckanon_gate_home') || 'thresholds'
     END
-)
+) AS one
+JOIN (
+    VALUES ('k', 'k_anonymity'), ('l', 'l_diversity'), ('t', 't_closeness'), ('alpha', 'alpha_k_anonymity'),
+        ('delta', 'delta_disclosure'), ('beta', 'beta_likeness'), ('enhanced_beta', 'enhanced_beta_likeness')
+) AS recorded(setting, measure) ON recorded.measure = one.measure
 WHERE
     release_id = getvariable('duckanon_gate_release_id')
-    AND measure IN ('k_anonymity', 'l_diversity', 't_closeness')
-    AND left(measure, 1) NOT IN (SELECT given.setting FROM duckanon_gate_given AS given);
+    AND recorded.setting NOT IN (SELECT given.setting FROM duckanon_gate_given AS given);
+
+-- The gate has no certificate of t of several columns together.
+SET VARIABLE duckanon_gate_together = (
+    SELECT CASE
+        WHEN count(*) > 0
+        THEN error('gate: the release has t of several columns together, which the gate does not audit: run duckanon verify')
+    END
+    FROM query(
+        CASE
+            WHEN getvariable('duckanon_gate_home') IS NULL
+            THEN 'SELECT '''' AS measure, 0 AS release_id WHERE FALSE'
+            ELSE 'FROM ' || getvariable('duckanon_gate_home') || 'thresholds'
+        END
+    )
+    WHERE starts_with(measure, 'joint_t_closeness') AND release_id = getvariable('duckanon_gate_release_id')
+);
 
 -- The number of subjects of a class was proved at release, since the released rows do not show it.
 SET VARIABLE duckanon_gate_subjects = (
@@ -550,6 +609,35 @@ SET VARIABLE duckanon_gate_l_diversity = (
     SELECT coalesce(max(l_diversity), 'distinct') FROM duckanon_gate_threshold WHERE setting = 'l'
 );
 SET VARIABLE duckanon_gate_c = (SELECT max(c) FROM duckanon_gate_threshold WHERE setting = 'l');
+SET VARIABLE duckanon_gate_delta = (
+    SELECT map_from_entries(list((name, value))) FROM duckanon_gate_threshold WHERE setting = 'delta'
+);
+SET VARIABLE duckanon_gate_beta = (
+    SELECT map_from_entries(list((name, value))) FROM duckanon_gate_threshold WHERE setting = 'beta'
+);
+SET VARIABLE duckanon_gate_enhanced_beta = (
+    SELECT map_from_entries(list((name, value))) FROM duckanon_gate_threshold WHERE setting = 'enhanced_beta'
+);
+-- By column a number, or numbers by value. The longest column that begins the name counts: names may hold the sign.
+SET VARIABLE duckanon_gate_alpha = (
+    SELECT json_group_object(name, CASE WHEN by_value THEN shares ELSE to_json(value) END)
+    FROM (
+        SELECT
+            asked.name, max(asked.value) AS value, bool_or(asked.named IS NOT NULL) AS by_value,
+            json_group_object(coalesce(asked.named, ''), asked.value) AS shares
+        FROM (
+            SELECT
+                arg_max(known.name, len(known.name)) AS name, one.value,
+                CASE WHEN max(len(known.name)) < len(one.name) THEN substr(one.name, max(len(known.name)) + 4) END AS named
+            FROM duckanon_gate_threshold AS one
+            JOIN duckanon_gate_column AS known
+                ON lower(one.name) = lower(known.name) OR starts_with(lower(one.name), lower(known.name) || ' = ')
+            WHERE one.setting = 'alpha' AND known.role = 'sensitive'
+            GROUP BY one.name, one.value
+        ) AS asked
+        GROUP BY asked.name
+    ) AS columns
+);
 
 -- Does the table have these columns? The error of DuckDB would have many lines.
 SET VARIABLE duckanon_gate_ready = (
@@ -728,7 +816,24 @@ SET VARIABLE duckanon_gate_report = (
                 || 'getvariable(''duckanon_gate_s''), k := getvariable(''duckanon_gate_k''), '
                 || 'l := getvariable(''duckanon_gate_l''), t := getvariable(''duckanon_gate_t''), '
                 || 'distance := getvariable(''duckanon_gate_distance''), '
-                || 'l_diversity := getvariable(''duckanon_gate_l_diversity''), c := getvariable(''duckanon_gate_c''))'
+                || 'l_diversity := getvariable(''duckanon_gate_l_diversity''), c := getvariable(''duckanon_gate_c'')'
+                || CASE
+                    WHEN getvariable('duckanon_gate_alpha') IS NULL THEN ''
+                    ELSE ', alpha := getvariable(''duckanon_gate_alpha'')'
+                END
+                || CASE
+                    WHEN getvariable('duckanon_gate_delta') IS NULL THEN ''
+                    ELSE ', delta := getvariable(''duckanon_gate_delta'')'
+                END
+                || CASE
+                    WHEN getvariable('duckanon_gate_beta') IS NULL THEN ''
+                    ELSE ', beta := getvariable(''duckanon_gate_beta'')'
+                END
+                || CASE
+                    WHEN getvariable('duckanon_gate_enhanced_beta') IS NULL THEN ''
+                    ELSE ', enhanced_beta := getvariable(''duckanon_gate_enhanced_beta'')'
+                END
+                || ')'
         END AS part
         UNION ALL
         SELECT
@@ -758,7 +863,7 @@ SELECT CASE
     WHEN getvariable('duckanon_gate_ready') <> 'columns'
     THEN error('gate: nothing was judged, for the reason above')
     WHEN judged.asked = 0
-    THEN error('gate: no threshold: SET VARIABLE gate_k, gate_l or gate_t')
+    THEN error('gate: no threshold: SET VARIABLE gate_k, gate_l, gate_t, gate_alpha, gate_delta or gate_beta')
     WHEN judged.broken > 0
     THEN error(
         replace('gate: ' || getvariable('duckanon_gate_name') || ' violates ' || judged.violations, chr(10), ' ')
@@ -795,7 +900,12 @@ FROM (
     FROM (
         SELECT
             passed, violations, classes, records, attribute,
-            CASE WHEN measure = 'k_anonymity' THEN 1 WHEN measure = 't_closeness' THEN 3 ELSE 2 END AS place,
+            CASE
+                WHEN measure = 'k_anonymity' THEN 1
+                WHEN measure LIKE '%l_diversity' THEN 2
+                WHEN measure = 't_closeness' THEN 3
+                ELSE 4
+            END AS place,
             measure || coalesce(' of ' || attribute, '') || ' '
             || printf(CASE WHEN passed THEN '%.6g' ELSE '%.15g' END, value)
             || ' (asked ' || printf('%.12g', threshold) || ')' AS text

@@ -315,9 +315,10 @@ def _shares(
         one = st.sampled_from(numbers[model])
         asks[model] = draw(one | st.fixed_dictionaries(dict.fromkeys(sensitive, one)))
     letters = [c for c in sensitive if types[c] == "VARCHAR"]
-    if "alpha" in asks and letters and draw(st.booleans()):
-        asks["alpha"] = {letters[0]: {"a": 0.3, "b": 0.5}}
     usable = case.usable
+    if "alpha" in asks and letters and draw(st.booleans()):
+        held = sorted({row[letters[0]] for row in usable} - {None})
+        asks["alpha"] = {letters[0]: dict(zip(held[:2], (0.3, 0.5), strict=False))} if held else 0.8
     for name in sensitive if usable else ():
         held = [key(row[name]) for row in usable]
         if not keeps(held, held, {"alpha": limit_of(asks.get("alpha", 1), name)}):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from duckanon.policy.bind import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from decimal import Decimal
 
     from duckanon.policy.bind import Attribute
@@ -57,12 +57,6 @@ class AuditColumn:
         """Its attributes in a report: the name, then a label for each value that alpha names."""
         return (self.name, *(label(self.name, b.named) for b in self.bounds if b.named is not None))
 
-    def placed_text(self, named: str | None) -> str | None:
-        """Text of a named value as the audit reads it: its place in an order, 0 if it has none."""
-        if named is None or self.order is None:
-            return named
-        return str(self.order.index(named) + 1 if named in self.order else 0)
-
 
 def label(column: str, named: str | None) -> str:
     """Attribute of a report: the column, or one value of it.
@@ -71,6 +65,12 @@ def label(column: str, named: str | None) -> str:
     ('diagnosis', 'diagnosis = HIV')
     """
     return column if named is None else f"{column} = {named}"
+
+
+def labels_of(columns: Sequence[AuditColumn], others: Sequence[AuditColumn]) -> Iterator[tuple[str, str]]:
+    """Pairs of labels of the same columns under two names."""
+    for column, other in zip(columns, others, strict=True):
+        yield from zip(column.labels, other.labels, strict=True)
 
 
 def rank(measure: str) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
+from duckanon.audits.columns import SHARE_MEASURES, label, share_bounds, share_options
 from duckanon.database import engine
 from duckanon.database.fingerprint import digest, fingerprint
 from duckanon.database.relations import columns_of
@@ -17,9 +18,12 @@ from duckanon.errors import SourceError
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.policy.policy import AuditPolicy, options_from_toml, options_to_toml
+from duckanon.policy.subsets import key_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from duckanon.policy.bind import Attribute
 
 
 STAGE = "evidence"
@@ -96,12 +100,31 @@ def canonical(policy: AuditPolicy, columns: Sequence[tuple[str, str]], trees: Ma
         **thresholds,
         "l_diversity": policy.l_diversity,
         "c": None if policy.c is None else _short(policy.c),
+        "joint_t": _joint(policy, attributes),
+        "joint_distance": None if policy.joint_t is None else policy.joint_distance,
+        **_shares(sensitive),
         "distance": {a.name: a.distance or "equal" for a in sensitive},
         "order": {a.name: list(a.order) for a in sensitive if a.order},
         "hierarchies": hierarchies,
         "suppressed": policy.suppressed,
     }
     return options_to_toml({name: value for name, value in options.items() if value not in (None, {}, [])})
+
+
+def _joint(policy: AuditPolicy, attributes: Sequence[Attribute]) -> dict[str, Decimal]:
+    """Thresholds of several columns by their text, columns and keys in order."""
+    bound = bind.joint_thresholds(policy, attributes)
+    return {key_text(one.columns): _short(one.t) for one in bound}
+
+
+def _shares(sensitive: Sequence[Attribute]) -> dict[str, dict[str, Any]]:
+    """Thresholds of the shares of values, by option and column."""
+    asked = [(a, bound) for a in sensitive for bound in share_bounds(a)]
+    by_label = {
+        measure: {label(a.name, b.named): _short(b.threshold) for a, b in asked if b.measure == measure}
+        for measure in SHARE_MEASURES.values()
+    }
+    return share_options(by_label, [a.name for a in sensitive])
 
 
 def read_canonical(text: str) -> AuditPolicy:

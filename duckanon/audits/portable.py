@@ -150,20 +150,20 @@ def part_sql(
     No distance may be hierarchical, and no text may have a collation. `domains` names a relation (value,
     records) of the whole table for each column; empty if `relation` is the whole table. No rows are an error.
     """
-    closeness = [
-        _against(domain, column.distance) for domain, column in zip(domains, columns, strict=bool(domains))
-    ]
+    pairs = list(zip(domains, columns, strict=bool(domains)))
+    closeness = [_against(domain, f"t_closeness_{column.distance}") for domain, column in pairs]
+    shares = [_against(domain, "value_shares") if column.bounds else "" for domain, column in pairs]
     return templates.render(
         "audit_bind/report.sql.j2",
         relation=relation, qi=list(quasi_identifiers), attributes=list(columns), texts=(), k=k,
-        rows_of=rows_of, closeness_texts=closeness,
+        rows_of=rows_of, closeness_texts=closeness, share_texts=shares,
     )  # fmt: skip
 
 
-def _against(domain: str, distance: str) -> str:
-    """Text of t-closeness with the whole table given by a relation (value, records)."""
+def _against(domain: str, audit: str) -> str:
+    """Text of an audit with the whole table given by a relation (value, records)."""
     # On Spark the text of ordered distances counts values first, so that the counts can be replaced.
-    _, text = split(templates.read(audit_file(f"t_closeness_{distance}", "spark")))
+    _, text = split(templates.read(audit_file(audit, "spark")))
     query = sqlglot.parse_one(text, read="duckdb")
     assert isinstance(query, exp.Select)
     for cte in query.ctes:

@@ -70,7 +70,7 @@ K_ALONE_MAX_COLUMNS = 16
 """Beyond `MDAV_MAX_RECORDS` records, most columns with which classes of k alone are tried: that takes 1 s."""
 
 SHARE_STEP = Decimal("1e-12")
-"""Step of c, which an alpha exceeds by at most this."""
+"""Step of c: the least c above an alpha is this much larger."""
 
 Start = Literal["mdav", "mdav1", "blocks", "tcloseness_first", "univariate", "forest", "anatomy", "k_alone"]
 """First partitions that recipes begin with; `k_alone` has the classes of `auto` without thresholds."""
@@ -177,8 +177,9 @@ def most_share(thresholds: Sequence[Threshold]) -> Decimal | None:
         return None
     (only,) = thresholds
     if only.shares is not None:
+        alpha = only.shares.alpha
         alone = only.t is None and only.l is None and not only.shares.relative
-        return only.shares.alpha + SHARE_STEP if alone and isinstance(only.shares.alpha, Decimal) else None
+        return alpha + SHARE_STEP if alone and isinstance(alpha, Decimal) and alpha < 1 else None
     return only.c if only.t is None and only.l == 1 and only.c is not None and only.c < 1 else None
 
 

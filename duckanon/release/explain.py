@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from duckanon.audits.columns import share_bounds
 from duckanon.database import arrow, engine
 from duckanon.release.source import names_of
 from duckanon.release.stages.bucket import WHOLE_TABLE_RECORDS, bucket, tile_size
@@ -93,10 +94,10 @@ def _partition_rows(
             "repair",
             None,
             repair.get(recipe.partner or "", "none"),
-            "classes that violate t or l after the partition",
+            "classes that violate a threshold after the partition",
         ),
         ("refinement", None, recipe.effort or "none", EFFORTS[recipe.effort]),
-        ("class_size", None, f"{recipe.size}", f"k = {policy.k}, and what t and l need"),
+        ("class_size", None, f"{recipe.size}", f"k = {policy.k}, and what the thresholds need"),
         ("bound", None, bound, "least ordered EMD of such a class without ties (Soria-Comas 2015, Prop. 1)"),
         ("ready", None, f"{ready}", "records whose class is settled: k or more share all values"),
         ("tiles", None, f"{tiles.count}", each),
@@ -157,6 +158,10 @@ def _distance_rows(staged: Staged) -> list[PlanRow]:
             f"{name} = {value}"
             for name, value in (("t", field.attribute.t), ("l", field.attribute.l))
             if value
+        ]
+        limits += [
+            f"{one.option} = {one.threshold}" + ("" if one.named is None else f" of {one.named!r}")
+            for one in share_bounds(field.attribute)
         ]
         rows.append(
             ("distance", field.name, str(field.attribute.distance), ", ".join(limits) or "no threshold")

@@ -5,10 +5,12 @@ View and comments follow from the metadata of the release, so that `verify` writ
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from duckanon.audits.columns import share_bounds
 from duckanon.database import engine, templates
 from duckanon.database.relations import named
 from duckanon.errors import ReleaseError
@@ -99,6 +101,7 @@ def check_query(exported: Exported) -> str:
         k=exported.policy.k,
         l_diversity=exported.policy.l_diversity,
         c=_short(exported.policy.c),
+        shares=_shares(attributes),
         trees={one.name: one.tree for one in exported.released},
         proved=exported.proved,
     ).strip()
@@ -134,6 +137,19 @@ def _audited(exported: Exported) -> list[Attribute]:
     return [replace(one, t=_short(one.t), l=_short(one.l)) for one in bound]
 
 
+def _shares(attributes: Sequence[Attribute]) -> dict[str, str]:
+    """Thresholds of the shares of values by option, as JSON by column."""
+    asked: dict[str, dict[str, Any]] = {}
+    for one in attributes:
+        for bound in share_bounds(one):
+            by_column, share = asked.setdefault(bound.option, {}), float(bound.threshold)
+            if bound.named is None:
+                by_column[one.name] = share
+            else:
+                by_column.setdefault(one.name, {})[bound.named] = share
+    return {option: json.dumps(by_column, ensure_ascii=False) for option, by_column in asked.items()}
+
+
 def _column(column: Released, audited: Attribute | None, policy: AuditPolicy) -> str:
     """Role of a column, how it was recoded, and its thresholds."""
     if column.role == Role.CLASS.value:
@@ -146,6 +162,10 @@ def _column(column: Released, audited: Attribute | None, policy: AuditPolicy) ->
         c = "" if policy.c is None else f", c = {_short(policy.c)}"
         words += [] if audited.t is None else [f"t = {audited.t}"]
         words += [] if audited.l is None else [f"l = {audited.l} ({policy.l_diversity}{c})"]
+        words += [
+            f"{bound.option}{'' if bound.named is None else f' of {bound.named}'} = {_short(bound.threshold)}"
+            for bound in share_bounds(audited)
+        ]
     return f"{', '.join(words)}."
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from duckanon.audits.report import COLUMNS
 from duckanon.errors import ReleaseError
+from duckanon.policy.checks import SHARE_OPTIONS
 from duckanon.policy.kinds import kind_of
 from duckanon.policy.names import shortened
 
@@ -78,6 +79,8 @@ def not_yet(policy: Policy) -> list[str]:
         f"release = {policy.release!r}": policy.release != "table",
         "subject": bool(policy.subject),
         "p_percent": policy.p_percent is not None,
+        **{option: getattr(policy, option) is not None for option in SHARE_OPTIONS},
+        "t of several columns": policy.joint_t is not None,
         "hierarchies": bool(policy.hierarchies),
         "order": bool(policy.order),
         "time_limit": policy.time_limit is not None,

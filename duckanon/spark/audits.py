@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from duckanon.audits.columns import audit_columns
+from duckanon.audits.columns import audit_columns, labels_of
 from duckanon.audits.portable import part_sql
 from duckanon.audits.report import COLUMNS, Measure, Report
 from duckanon.database import arrow, engine, templates
@@ -108,6 +108,8 @@ def audited(
     columns = audit_columns(attributes, asked, {})
     if any(one.distance == "hierarchical" for one in columns):
         raise PolicyError("distance = 'hierarchical' is not yet for Spark: audit with DuckDB")
+    if asked.joint_t is not None:
+        raise PolicyError("t of several columns is not yet for Spark: audit with DuckDB")
     if any(one.order is not None for one in columns):
         raise PolicyError("order is not yet for Spark: make ranks of the values in the DataFrame")
     quasi = [one.name for one in attributes if one.role is Role.QUASI_IDENTIFIER]
@@ -163,7 +165,7 @@ def _measures_in_parts(
         rows = engine.rows(con, query, STAGE)
     _check(min((row[0] for row in rows), default=0), count)
     # A report uses the names of the DataFrame instead of s1, s2, ...
-    names = {f"s{number}": column.name for number, column in enumerate(columns, 1)}
+    names = dict(labels_of(named, columns))
     return tuple(Measure(measure, names.get(attribute), *values) for _, measure, attribute, *values in rows)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -17,6 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from sqlglot import exp
 
+from duckanon.audits.columns import PRESENT, SHARE_MEASURES, label
 from duckanon.audits.headers import rows_of, verdict_name
 from duckanon.audits.portable import audit_sql
 from duckanon.audits.report import Measure
@@ -209,8 +211,27 @@ def measures_in_steps(
         yield from _judged(steps, f"{kind}_l_diversity", one, one.l)
         closeness += _judged(steps, "t_closeness", one, one.t)
     yield from closeness
+    for number, one in enumerate(columns, 1):
+        if one.bounds:
+            steps.define("class_member", steps.rendered("class_member", value=f"s{number}"))
+            yield from _shares(steps, one)
     for measure, value in figures.asDict().items():
         yield Measure(measure, None, None, value, classes, None, None, None)
+
+
+def _shares(steps: Steps, column: AuditColumn) -> Iterator[Measure]:
+    """Measures of the shares of the values of a column."""
+    for bound in column.bounds:
+        # A row instead of SQL text, since Spark reads backslashes in a text.
+        row, schema = (bound.threshold, bound.named), f"{bound.option} DECIMAL(18, 12), named STRING"
+        steps.define("threshold", steps.frame("member").sparkSession.createDataFrame([row], schema))
+        of = label(column.name, bound.named)
+        yield from (
+            replace(one, attribute=of) for one in _judged(steps, bound.measure, column, bound.threshold)
+        )
+        if bound.measure == SHARE_MEASURES["delta"]:
+            steps.define("audited", steps.rendered("present"))
+            yield from _reported(steps, PRESENT, column, None)
 
 
 def _judged(steps: Steps, measure: str, column: AuditColumn | None, threshold: object) -> list[Measure]:
@@ -219,6 +240,11 @@ def _judged(steps: Steps, measure: str, column: AuditColumn | None, threshold: o
     if rows is not None:
         steps.audit(rows.relation, rows.audit.replace("*", column.distance if column else ""))
     steps.audit("audited", verdict_name(measure))
+    return _reported(steps, measure, column, threshold)
+
+
+def _reported(steps: Steps, measure: str, column: AuditColumn | None, threshold: object) -> list[Measure]:
+    """Row of the report over the verdicts in `audited`."""
     steps.define("verdict", steps.rendered("verdict", measure=measure, threshold=threshold))
     steps.audit("report", "report")
     return [

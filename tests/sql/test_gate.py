@@ -249,3 +249,30 @@ def test_duckdb_1_2_2_runs_it_too(desk: Path) -> None:
     )
     assert [line.startswith("passed: main.") for line in found] == [True, False] * 3
     assert all("violates t_closeness of charge" in line.splitlines()[0] for line in found[1::2])
+
+
+def test_shares_of_sensitive_values(desk: Path) -> None:
+    """By hand: A holds ulcer, cancer, flu, B ulcer, flu, bronchitis; ulcer and flu are 2 of 6, the others 1 of 6."""
+    given = {"table": "patients.csv", "quasi_identifiers": QI, "sensitive": ["diagnosis"]}
+    kept = gate(
+        desk, **given, alpha={"diagnosis": {"flu": 0.4, "it's": 0.1}}, beta=1, enhanced_beta={"diagnosis": 1}
+    )
+    assert (kept.returncode, kept.stderr) == (0, "")
+    for part in (
+        "beta_likeness of diagnosis 1 (asked 1)", "enhanced_beta_likeness of diagnosis 1 (asked 1)",
+        "alpha_k_anonymity of diagnosis = flu 0.333333 (asked 0.4)", "alpha_k_anonymity of diagnosis = it's 0 (asked 0.1)",
+    ):  # fmt: skip
+        assert part in kept.stdout
+    failed(gate(desk, **given, alpha=0.333333333333), "alpha_k_anonymity of diagnosis 0.333333333333333")
+    failed(
+        gate(desk, **given, delta=30),
+        "violates delta_disclosure of diagnosis inf (asked 30) in 2 of 2 classes",
+    )
+    failed(
+        gate(desk, **given, beta=0.999999999999),
+        "violates beta_likeness of diagnosis 1 (asked 0.999999999999)",
+    )
+    failed(
+        gate(desk, table="patients.csv", quasi_identifiers=QI, delta=1),
+        "all thresholds but k need a sensitive",
+    )

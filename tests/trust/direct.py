@@ -13,6 +13,7 @@ import duckdb
 import pytest
 
 from tests.trust.direct_risk import RISK_CASES, Case, threshold, values
+from tests.trust.direct_shares import SHARE_CASES
 
 JUDGED = "class, class_size, value, violated"
 EMD = "class, class_size, emd_numerator, emd_denominator, emd"
@@ -149,7 +150,7 @@ def dominated(p: Fraction | None, n: int | None, k: Fraction | None) -> Case:
     return Case(CONTRIBUTIONS + threshold(asked), DOMINANCE, rows)
 
 
-CASES: dict[str, list[Case]] = RISK_CASES | {
+CASES: dict[str, list[Case]] = RISK_CASES | SHARE_CASES | {
     # 150 of 203 are more than 133 / 180 by one in 36540.
     "dominance": [
         dominated(p and Fraction(p), n, k and Fraction(k))

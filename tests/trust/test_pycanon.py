@@ -159,6 +159,40 @@ def test_recursive_c_where_values_are_equally_frequent(
     assert ours(con, audit.format(l, c))
 
 
+@many
+@given(table=tables)
+def test_shares(peer: Peer, con: duckdb.DuckDBPyConnection, table: Table) -> None:
+    """alpha and basic beta of the worst column; delta of the values that a class holds."""
+    load(con, table)
+    theirs = ask(peer, table, "alpha", "delta", "beta")
+    assert ours(con, "SELECT max(alpha) FROM alpha_k_anonymity({args})") == pytest.approx(theirs["alpha"])
+    assert ours(con, "SELECT max(present) FROM delta_disclosure({args})") == pytest.approx(theirs["delta"])
+    assert ours(con, "SELECT max(beta) FROM beta_likeness({args})") == pytest.approx(theirs["beta"])
+
+
+def test_where_it_is_wrong_a_value_that_a_class_lacks(peer: Peer, con: duckdb.DuckDBPyConnection) -> None:
+    """By hand: class 1 has no ulcer, class 2 none either: p / q is 0 there, and no delta is kept."""
+    table: Table = [(1, "x", 0, "flu"), (2, "x", 1, "flu"), (3, "x", 0, "flu"), (3, "x", 1, "ulcer")]
+    load(con, table)
+    columns = {name: [row[place] for row in table] for place, name in enumerate(COLUMNS)}
+    delta = peer.ask(columns=columns, qi=["age"], s=["disease"], calls=["delta"])["results"]["delta"]
+    query = "SELECT max(delta), max(present) FROM delta_disclosure('t', ['age'], ['disease'])"
+    assert con.execute(query).fetchall() == [(math.inf, pytest.approx(delta))]
+
+
+def test_where_it_is_wrong_enhanced_beta(peer: Peer, con: duckdb.DuckDBPyConnection) -> None:
+    """By hand: flu is 3/4 and fills class 1: a gain of 1/3 above -ln(3/4) = 0.29; -ln of ulcer is ln 4."""
+    table: Table = [(1, "x", 0, "flu"), (1, "x", 1, "flu"), (2, "x", 0, "flu"), (2, "x", 1, "ulcer")]
+    load(con, table)
+    columns = {name: [row[place] for row in table] for place, name in enumerate(COLUMNS)}
+    theirs = peer.ask(columns=columns, qi=["age"], s=["disease"], calls=["beta", "enhanced_beta"])["results"]
+    assert theirs == {"beta": pytest.approx(1), "enhanced_beta": pytest.approx(1)}
+    query = (
+        "SELECT class.age, enhanced_beta FROM enhanced_beta_likeness('t', ['age'], ['disease']) ORDER BY 1"
+    )
+    assert con.execute(query).fetchall() == [(1, math.inf), (2, 1.0)]
+
+
 def test_where_it_is_wrong_null_among_the_quasi_identifiers(
     peer: Peer, con: duckdb.DuckDBPyConnection
 ) -> None:

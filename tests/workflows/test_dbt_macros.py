@@ -94,6 +94,17 @@ def test_t_closeness_of_li_2007_at_the_boundary(con: duckdb.DuckDBPyConnection) 
     assert second[2] == pytest.approx(0.2361, abs=5e-5)
 
 
+def test_t_closeness_of_a_text_with_an_order(con: duckdb.DuckDBPyConnection) -> None:
+    """By hand: q = (1/2, 1/4, 1/4) in the order low, mid, high, so both classes are 3/8 away; tests/sql/audit/ranks.test."""
+    con.execute(
+        "CREATE TABLE pains AS FROM (VALUES (1, 'low'), (1, 'low'), (2, 'mid'), (2, 'high')) AS v(zip, pain)"
+    )
+    order = {"pain": ["low", "mid", "high"]}
+    assert rows(con, "t_closeness", "pains", ["zip"], 0.375, "pain", order=order) == []
+    found = rows(con, "t_closeness", "pains", ["zip"], 0.37, "pain", order=order)
+    assert sorted(found) == [("1", 2, 0.375), ("2", 2, 0.375)]
+
+
 def test_t_closeness_with_another_distance(con: duckdb.DuckDBPyConnection) -> None:
     """By hand: each class holds 3 of 9 values, 1/3 each: (3 * |1/3 - 1/9| + 6/9) / 2 = 2/3."""
     found = rows(con, "t_closeness", "salaries", ["zip"], 0.5, "salary", distance={"salary": "equal"})
@@ -273,3 +284,15 @@ def test_publish_takes_the_connection_out_of_wrappers(fresh_db: duckdb.DuckDBPyC
     dbt.publish(fresh_db, "FROM salaries", "v", "null")
     (told,) = fresh_db.execute("SELECT getvariable('duckanon_refused')").fetchone() or ()
     assert str(told).startswith("the model has no policy")
+
+
+def test_shares_of_sensitive_values(con: duckdb.DuckDBPyConnection) -> None:
+    """Each class holds three salaries, each once in nine: shares of a third, gains of 2; a class lacks six."""
+    classes = len(rows(con, "k_anonymity", "salaries", ["zip"], 1000))
+    assert rows(con, "alpha_k_anonymity", "salaries", ["zip"], {"salary": 0.34}, "salary") == []
+    assert len(rows(con, "alpha_k_anonymity", "salaries", ["zip"], 0.33, "salary")) == classes
+    assert len(rows(con, "alpha_k_anonymity", "salaries", ["zip"], {"salary": {"3": 0.3}}, "salary")) == 1
+    assert rows(con, "beta_likeness", "salaries", ["zip"], 2, sensitive="salary") == []
+    assert len(rows(con, "beta_likeness", "salaries", ["zip"], 1.9, sensitive="salary")) == classes
+    assert rows(con, "beta_likeness", "salaries", ["zip"], 2, sensitive="salary", enhanced=True) == []
+    assert len(rows(con, "delta_disclosure", "salaries", ["zip"], 30, "salary")) == classes

@@ -135,10 +135,10 @@ def _columns(
 
 def _column(name: str, type_text: str, place: str, table: str) -> CopiedColumn:
     bounds = _RANGE.fullmatch(type_text)
-    inner = bounds.group(1) if bounds else type_text
-    kind = kind_of(inner)
-    ranged = bounds is not None and kind in NUMBERS
-    return CopiedColumn(name, place, table, kind if ranged or not bounds else "other", inner, ranged)
+    ranged = bounds is not None and kind_of(bounds.group(1)) in NUMBERS
+    # A range of texts that have an order is shown as it is written.
+    inner = bounds.group(1) if bounds and ranged else type_text
+    return CopiedColumn(name, place, table, kind_of(inner), inner, ranged)
 
 
 def _original(

@@ -21,7 +21,7 @@ from markupsafe import Markup, escape
 
 from duckanon.audits import headers
 from duckanon.audits.changes import same_value
-from duckanon.audits.columns import audit_columns
+from duckanon.audits.columns import SHARE_MEASURES, audit_columns, labels_of
 from duckanon.audits.evidence import evidence_of
 from duckanon.audits.html import sections, verdict
 from duckanon.audits.html.charts import frontier_charts, required
@@ -282,11 +282,9 @@ def _agree(
     trees: Mapping[str, str],
 ) -> None:
     """Raise unless an audit of these rows by this policy gives the same report, so the page is consistent."""
-    names = {column.place: column.name for column in copies.sensitive}
-    asked = [
-        replace(one, name=column.place)
-        for one, column in zip(audit_columns(attributes, policy, trees), copies.sensitive, strict=True)
-    ]
+    known = audit_columns(attributes, policy, trees)
+    asked = [replace(one, name=column.place) for one, column in zip(known, copies.sensitive, strict=True)]
+    names = dict(labels_of(asked, known))
     relation = named("temp", copies.released)
     again = audit_sql(
         copies.con, relation, [one.place for one in copies.quasi], asked, k=policy.k, name=report.name
@@ -325,6 +323,7 @@ def _policy(policy: AuditPolicy, attributes: Sequence[Attribute]) -> dict[str, A
         "k": policy.k,
         "l_diversity": policy.l_diversity,
         "c": policy.c,
+        "bounds": {one.name: verdict.bounds_in_words(one) for one in attributes},
     }
 
 
@@ -415,7 +414,7 @@ def stock_sql(
     by_column: list[tuple[str, list[tuple[str, Any]]]] = []
     if policy.l_diversity != "distinct":
         one_value.append(("l_diversity", policy.l_diversity))
-    for option in ("k", "l", "t", "c"):
+    for option in ("k", "l", "t", "c", *SHARE_MEASURES):
         value = getattr(policy, option)
         if isinstance(value, Mapping):
             entries = [(column, value[column]) for column in value if column in plain]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duckanon.audits import headers
+from duckanon.audits.columns import LARGER_IS_WORSE, SHARE_MEASURES, share_bounds
 from duckanon.audits.legible import clean, counted, number, percent, threshold
 from duckanon.policy.bind import Role
 
@@ -94,7 +95,17 @@ def _judged(attribute: Attribute | None, policy: AuditPolicy) -> str:
         asked.append(f"t ≤ {threshold(attribute.t)}")
     if attribute.l is not None:
         asked.append(f"{policy.l_diversity} l ≥ {threshold(attribute.l)}")
+    asked += bounds_in_words(attribute)
     return ", ".join(asked) or "nothing"
+
+
+def bounds_in_words(attribute: Attribute) -> list[str]:
+    """Thresholds of the shares of the values of a column."""
+    return [
+        f"{bound.option.replace('_', ' ')}{'' if bound.named is None else f' of {clean(bound.named)}'} "
+        f"{'<' if bound.option == 'delta' else '≤'} {threshold(bound.threshold)}"
+        for bound in share_bounds(attribute)
+    ]
 
 
 def unsaid(
@@ -175,6 +186,11 @@ NAMES = {
     "entropy_l_diversity": "entropy l-diversity",
     "recursive_l_diversity": "recursive l-diversity",
     "t_closeness": "t-closeness",
+    "alpha_k_anonymity": "(alpha, k)-anonymity",
+    "delta_disclosure": "delta-disclosure privacy",
+    "delta_disclosure_present": "delta of the values that a class holds",
+    "beta_likeness": "basic beta-likeness",
+    "enhanced_beta_likeness": "enhanced beta-likeness",
     "average_class_size": "average class size",
     "discernibility": "discernibility (sum of squared class sizes)",
     "prosecutor_risk": "highest re-identification risk",
@@ -189,9 +205,15 @@ _MEANS = {
     "entropy_l_diversity": "Every class is as varied as so many equally frequent sensitive values.",
     "recursive_l_diversity": "The most frequent sensitive value of a class does not outweigh the rarer ones.",
     "t_closeness": "No class differs more than this from the whole table, on a scale from 0 to 1.",
+    "alpha_k_anonymity": "No sensitive value has a larger share of a class.",
+    "delta_disclosure": "No value of the table is much rarer, more frequent or missing in a class.",
+    "beta_likeness": "No sensitive value is much more frequent in a class than in the table.",
+    "enhanced_beta_likeness": "No value gains more in a class than beta, and than its rarity, allow.",
 }
 """Meaning of measures for a reader; other measures are explained by the header of their audit."""
-_SYMBOLS = {"k_anonymity": "k", "t_closeness": "t"}
+_SYMBOLS = {"k_anonymity": "k", "t_closeness": "t"} | {
+    measure: option.replace("enhanced_", "") for option, measure in SHARE_MEASURES.items()
+}
 
 RISKS = {
     "prosecutor_max": "Highest risk of a single record: 1 / size of the smallest class",
@@ -226,7 +248,8 @@ def card(measure: Measure) -> Card:
     """Verdict of a measure that has a threshold, in words."""
     limit = "" if measure.threshold is None else threshold(measure.threshold)
     symbol = _SYMBOLS.get(measure.measure, "l" if "diversity" in measure.measure else "")
-    side = "at most" if measure.measure == "t_closeness" else "at least"
+    side = "at most" if measure.measure in LARGER_IS_WORSE else "at least"
+    side = "below" if measure.measure == SHARE_MEASURES["delta"] else side
     asked = f"asked for: {symbol + ' ' if symbol else ''}{side} {limit}"
     return Card(
         name_of(measure.measure),

@@ -4,6 +4,8 @@
 NULL
 {%- elif given is mapping -%}
 { {%- for name in given %}{{ duckanon.text(name) }}: {{ duckanon.value(given[name]) }}{{ ", " if not loop.last }}{% endfor -%} }
+{%- elif given is sequence and given is not string -%}
+[ {%- for one in given %}{{ duckanon.value(one) }}{{ ", " if not loop.last }}{% endfor -%} ]
 {%- elif given is number -%}
 {{ given }}
 {%- else -%}

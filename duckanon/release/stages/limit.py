@@ -25,7 +25,7 @@ import numpy as np
 
 from duckanon import progress
 from duckanon.database import engine, templates
-from duckanon.errors import InfeasibleError
+from duckanon.errors import InfeasibleError, tell
 from duckanon.hierarchies.tree import make_tree
 from duckanon.kernels.closeness.reference import reference
 from duckanon.kernels.closeness.shares import share_bounds
@@ -96,11 +96,11 @@ def limit(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, po
     bound += [staged.subject] if staged.subject is not None else []
     fields = tuple(sorted(bound, key=lambda field: field.attribute.distance != "ordered"))
     counts = tuple(embedded.counts[field.column] for field in fields)
-    alphas = _alphas(con, fields, embedded)
+    alphas, named = _alphas(con, fields, embedded)
     for field, values in zip(fields, counts, strict=True):
         most = most_gone(policy, staged.size)
         check_l(field, values, policy, most=most)
-        check_alpha(field, alphas.get(field.column), values, most=most)
+        check_alpha(field, alphas.get(field.column), values, named.get(field.column, ()), most=most)
     thresholds = tuple(
         threshold_of(field, values, paths.get(field.column), policy, alphas.get(field.column))
         for field, values in zip(fields, counts, strict=True)
@@ -108,9 +108,12 @@ def limit(con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, po
     return Limits(fields, thresholds, counts, paths, alphas)
 
 
-def _alphas(con: duckdb.DuckDBPyConnection, fields: Sequence[Field], embedded: Embedded) -> dict[str, Alpha]:
-    """Return the alpha of each column that has one, with the codes of named values."""
+def _alphas(
+    con: duckdb.DuckDBPyConnection, fields: Sequence[Field], embedded: Embedded
+) -> tuple[dict[str, Alpha], dict[str, list[str]]]:
+    """Return the alpha of each column that has one, and the values that it names, in its order."""
     alphas: dict[str, Alpha] = {}
+    values: dict[str, list[str]] = {}
     for field in fields:
         attribute = field.attribute
         if attribute.alpha is not None:
@@ -120,10 +123,14 @@ def _alphas(con: duckdb.DuckDBPyConnection, fields: Sequence[Field], embedded: E
             domain = embedded.domains[field.column]
             query = templates.render("embed.sql.j2:named", domain=domain, names=[*shares])
             codes = dict(engine.rows(con, query, "limit"))
-            alphas[field.column] = {
-                int(codes[name]): share for name, share in shares.items() if name in codes
-            }
-    return alphas
+            for name in shares:
+                if name not in codes:
+                    tell(
+                        f"alpha names {name!r}, which no record has in {attribute.name!r}: it bounds nothing"
+                    )
+            values[field.column] = [name for name in shares if name in codes]
+            alphas[field.column] = {int(codes[name]): shares[name] for name in values[field.column]}
+    return alphas, values
 
 
 def thresholds_without(
@@ -216,33 +223,38 @@ def check_l(field: Field, counts: npt.NDArray[np.int64], policy: Policy, *, most
     )
 
 
-def check_alpha(field: Field, alpha: Alpha | None, counts: Counts, *, most: int = 0) -> None:
+def check_alpha(
+    field: Field, alpha: Alpha | None, counts: Counts, named: Sequence[str], *, most: int = 0
+) -> None:
     """Raise an InfeasibleError if even the whole table, with these counts of values, exceeds alpha.
 
-    At most `most` records of the whole table may be suppressed.
+    At most `most` records of the whole table may be suppressed; `named` are the values that alpha names.
     """
     if alpha is None or cut_to_alpha(alpha, counts, most) is not None:
         return
     whole = f"what {most} suppressed records leave" if most else "the whole table"
-    if isinstance(alpha, Mapping):
-        named = dict(field.attribute.alpha_of)
+    if not isinstance(alpha, Mapping):
+        height = _height(counts, most)
+        least = height / int(np.minimum(counts, height).sum())
         raise InfeasibleError(
-            f"alpha = {named} of {field.name!r} is out of reach: {whole} has larger shares of these values; "
-            "ask for larger ones",
-            _least_alpha(counts, most),
+            f"alpha = {alpha} is out of reach of {field.name!r}: in {whole} one value has a share of "
+            f"{least:.6g}; ask for alpha >= {math.ceil(least * 1e6) / 1e6:g}",
+            least,
         )
-    least = _least_alpha(counts, most)
+    for (code, share), value in zip(alpha.items(), named, strict=True):
+        gone = min(most, int(counts[code]))
+        least = (int(counts[code]) - gone) / max(int(counts.sum()) - gone, 1)
+        if share < least:
+            raise InfeasibleError(
+                f"alpha = {share} of {value!r} is out of reach of {field.name!r}: in {whole} its share is "
+                f"{least:.6g}; ask for alpha >= {math.ceil(least * 1e6) / 1e6:g}",
+                least,
+            )
     raise InfeasibleError(
-        f"alpha = {alpha} is out of reach of {field.name!r}: in {whole} one value has a share of "
-        f"{least:.6g}; ask for alpha >= {math.ceil(least * 1e6) / 1e6:g}",
-        least,
+        f"alpha of {', '.join(map(repr, named))} together is out of reach of {field.name!r}: {most} records "
+        "may be suppressed; ask for larger shares, or raise suppression_limit",
+        0.0,
     )
-
-
-def _least_alpha(counts: Counts, most: int) -> float:
-    """Return the least alpha of all values that `most` suppressed records can reach."""
-    height = _height(counts, most)
-    return height / int(np.minimum(counts, height).sum())
 
 
 def _check_share(field: Field, counts: npt.NDArray[np.int64], policy: Policy) -> None:

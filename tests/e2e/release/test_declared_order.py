@@ -140,6 +140,8 @@ def test_every_door_of_an_audit_knows_the_order(source: str, tmp_path: Path) -> 
         text = con.execute("SELECT policy FROM duckanon.audits").fetchone()
         assert text is not None
         assert 'order = {pain = ["none", "mild", "bad", "fatal"]}' in text[0]
+        page = duckanon.report(con, "v", original=source)
+        assert "list_position([&#39;none&#39;, &#39;mild&#39;, &#39;bad&#39;, &#39;fatal&#39;]" in page.html
         con.sql(f"EXPORT ANONYMIZED VIEW v TO '{tmp_path / 'v.duckdb'}'")
         con.sql(
             f"EXPORT ANONYMIZED VIEW v TO '{tmp_path / 'v.csv'}' WITH (evidence = '{tmp_path / 'v.json'}')"
@@ -263,6 +265,25 @@ def test_a_frame_with_an_ordered_categorical_has_its_order() -> None:
         released.astype({"pain": str}), quasi_identifiers=["age", "pay"], sensitive="pain", t=0.15,
         order={"pain": ["none", "mild", "bad", "fatal"]},
     )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_report_shows_ranges_of_text() -> None:
+    """A range of texts is no number, and no text; the page says of which columns it measures no change."""
+    with duckanon.connect() as con:
+        con.execute(PEOPLE)
+        con.sql(CREATE[:-1] + ", recode = {pay: 'range'})")
+        page = duckanon.report(con, "v", original="people")
+        assert page.report.passed
+        assert "STRUCT(low VARCHAR, high VARCHAR)" in page.html
+
+
+def test_the_table_function_takes_an_order_in_quotes() -> None:
+    with duckanon.connect() as con:
+        con.execute(PEOPLE)
+        order = "{'pain': ['none', 'mild', 'bad', 'fatal']}"
+        call = f"anonymize('people', quasi_identifiers := ['age', 'pay'], sensitive := ['pain'], k := 5, t := 0.15, identifiers := ['id'], \"order\" := {order})"
+        assert worst(rows(con, f"FROM {call}"), ("age", "pay"), SCALE) <= Fraction("0.15")
 
 
 def test_what_cannot_take_an_order_says_so() -> None:

@@ -334,7 +334,8 @@ def _steered(
     """Classes steered to the t of a sensitive column, or without t to its l; `repair` merges the others."""
     columns = list(zip(codes, thresholds, strict=True))
     # The subjects come last, as distinct values of which a class needs k.
-    held = columns[:-1] if policy.subject else columns
+    held = [(code, aim) for code, aim in columns if aim.t is not None or aim.l is not None]
+    held = held[:-1] if policy.subject else held
     if not held:
         raise PolicyError(
             "method = 'steered' steers to a threshold on sensitive values: add t = 0.2 or l = 3, or use "

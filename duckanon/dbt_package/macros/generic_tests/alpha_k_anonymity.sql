@@ -1,0 +1,15 @@
+{# Rows: the classes of the model in which a sensitive value has a larger share than alpha, one for each sensitive column. alpha: a number, one
+   a column, or numbers of named values of a column.
+   Below `columns:` the column is the sensitive one. #}
+{% test alpha_k_anonymity(model, quasi_identifiers, alpha, sensitive=none, suppressed=none, column_name=none) %}
+select *
+from violating_classes(
+    {{ duckanon.text(model) }},
+    quasi_identifiers := {{ duckanon.columns(quasi_identifiers) }},
+    {% if suppressed is not none %}
+    suppressed := {{ duckanon.value(suppressed) }},
+    {% endif %}
+    sensitive := {{ duckanon.columns(sensitive or column_name) }},
+    alpha := {{ duckanon.value(alpha) }}
+)
+{% endtest %}
