@@ -2,7 +2,8 @@
 
 A column is written by its name, or in double quotes as in SQL if the name has a comma, an equals sign or a
 quote: ``'"last, first",age'``, ``'"x=y"=0.1'``. A flag for several columns may be repeated. --alpha also
-takes named values of a column, as ``diagnosis.HIV=0.2``; a column with a dot is quoted there.
+takes named values of a column, as ``diagnosis.HIV=0.2``; a column with a dot is quoted there. -t takes
+several columns together, as ``(age,diagnosis)=0.3``.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 LISTS = ("quasi_identifiers", "sensitive", "identifiers", "insensitive", "subject")
 NUMBERS = (
-    "t", "l", "c", *SHARE_OPTIONS, "p_percent", "digits", "weights", "suppression_limit",
+    "t", "l", "c", *SHARE_OPTIONS, "joint_t", "p_percent", "digits", "weights", "suppression_limit",
 )  # fmt: skip
 
 _EXAMPLES_BY_OPTION = {"quasi_identifiers": "--qi age,zip", "k": "-k 5"}
@@ -38,7 +39,8 @@ _QUOTE, _DOUBLE = "'", '"'
 _QUOTED = r'"(?:[^"]|"")*"'
 _VALUE = rf'(?P<value>{_QUOTED}|[^,"\s][^,]*?|)\s*(?:,|\Z)'
 _NAME = re.compile(rf"\s*{_VALUE}")
-_PAIR = re.compile(rf'\s*(?:(?P<column>{_QUOTED}|[^,="\s][^,=]*?)\s*=\s*)?{_VALUE}')
+_COLUMNS_TOGETHER = rf'\((?:{_QUOTED}|[^()"])*\)'
+_PAIR = re.compile(rf'\s*(?:(?P<column>{_COLUMNS_TOGETHER}|{_QUOTED}|[^,="\s][^,=]*?)\s*=\s*)?{_VALUE}')
 _PAIR_OF_VALUE = re.compile(
     rf'\s*(?:(?P<column>{_QUOTED}|[^,=".\s][^,=".]*?)\s*(?:\.(?P<named>{_QUOTED}|[^,="\s][^,="]*?)\s*)?=\s*)?{_VALUE}'
 )

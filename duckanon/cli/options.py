@@ -32,6 +32,7 @@ from duckanon.policy.checks import (
     Objective,
     Release,
 )
+from duckanon.policy.joint import JointDistanceWord
 from duckanon.policy.kinds import RULES
 from duckanon.policy.methods import METHODS
 
@@ -111,7 +112,7 @@ OF_POLICY = {
     ),
     "t": Option(
         "largest EMD between a class and the table, above 0, at most 1", (), "none",
-        "-t 0.15 or -t charge=0.15,age=0.3", _ONE_OR_BY_COLUMN, list,
+        "-t 0.15 or -t 'charge=0.15,(age,diagnosis)=0.3'", _ONE_OR_BY_COLUMN, list,
     ),
     "l": Option(
         "least diversity of the sensitive values of a class, at least 1", (), "none",
@@ -137,6 +138,14 @@ OF_POLICY = {
     "enhanced_beta": Option(
         "beta-likeness by the lesser of beta and -ln of the share in the table", (), "none",
         "--enhanced-beta 1 or --enhanced-beta diagnosis=1", _ONE_OR_BY_COLUMN, list,
+    ),
+    "joint_t": Option(
+        "largest EMD of several columns together; -t takes it, too", (), "none",
+        "--joint-t '(age,diagnosis)=0.3'", "(COLUMN,...)=NUMBER,...", list,
+    ),
+    "joint_distance": Option(
+        "distance of values of several columns, where -t is for these together: the greatest of the "
+        "columns, or their mean", get_args(JointDistanceWord), "maximum",
     ),
     "distance": Option(
         "ground distance of a sensitive column", get_args(Distance),
@@ -200,7 +209,9 @@ OF_POLICY = {
 """Options of a policy, by name: whatever is given reaches a command as `flags`, by the same names."""
 
 OF_AUDIT = (
-    "quasi_identifiers", "sensitive", "k", "t", "l", "l_diversity", "c", *SHARE_OPTIONS, "distance",
+    "quasi_identifiers", "sensitive", "k", "t", "l", "l_diversity", "c", *SHARE_OPTIONS, "joint_t",
+    "joint_distance",
+    "distance",
 )  # fmt: skip
 """Options of a policy that every audit has."""
 

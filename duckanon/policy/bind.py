@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from duckanon.errors import PolicyError
 from duckanon.policy.audit_policy import ROLES
 from duckanon.policy.checks import SHARE_OPTIONS
+from duckanon.policy.joint import JointThreshold
 from duckanon.policy.kinds import NUMBERS, RULES, default_rule, enum_values, kind_of, rule_of
 from duckanon.policy.names import CLASS, RECORDS, ByColumn, columns_listed, fold, shortened, suggestion, twice
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from decimal import Decimal
 
+    from duckanon.policy.audit_policy import Asking
     from duckanon.policy.checks import Distance, Hierarchy
     from duckanon.policy.kinds import AsItIs, Kind, Recode
     from duckanon.policy.policy import AuditPolicy, Policy
@@ -334,6 +336,25 @@ def _sensitive(policy: AuditPolicy, name: str, type_text: str) -> Attribute:
         beta=_of(policy.beta, name),
         enhanced_beta=_of(policy.enhanced_beta, name),
     )
+
+
+def joint_thresholds(policy: Asking, attributes: Sequence[Attribute]) -> tuple[JointThreshold, ...]:
+    """Thresholds of several columns together, bound to the columns of the source; names are in order."""
+    bound = ByColumn({attribute.name: attribute for attribute in attributes})
+    found = []
+    for columns, t in (policy.joint_t or {}).items():
+        if isinstance(columns, tuple):
+            parts = sorted((bound[column] for column in columns), key=lambda one: one.name)
+            found.append(
+                JointThreshold(
+                    tuple(one.name for one in parts),
+                    tuple(one.distance == "ordered" for one in parts),
+                    tuple(one.order for one in parts),
+                    policy.joint_distance == "maximum",
+                    t,
+                )
+            )
+    return tuple(sorted(found, key=lambda one: one.columns))
 
 
 def _declared(orders: ByColumn[tuple[str, ...]], name: str, type_text: str) -> tuple[str, ...] | None:

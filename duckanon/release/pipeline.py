@@ -23,6 +23,7 @@ from duckanon.release.stages.protect import protect
 from duckanon.release.stages.recode import recode
 from duckanon.release.stages.repair import repair
 from duckanon.release.stages.stage import CLASS_FIELD, stage
+from duckanon.release.stages.together import together
 from duckanon.release.ways import instead_of, loses_less, other_ways, way_of
 
 if TYPE_CHECKING:
@@ -144,9 +145,10 @@ def least_loss(
 def one_way(
     con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, limits: Limits, policy: Policy
 ) -> Way:
-    """The classes of a policy, which keep k, l and t."""
+    """The classes of a policy, which keep k, l and t, of several columns together, too."""
     tiles: Tiles = bucket(con, staged, embedded, limits, policy)
     with interrupts.cleanup(con, lambda: drop_tiles(con, tiles)):
         partitioned: Partitioned = partition(con, staged, embedded, limits, tiles, policy)
     classes: Classes = repair(con, staged, embedded, limits, partitioned, policy)
-    return way_of(partitioned, classes)
+    way = way_of(partitioned, classes)
+    return replace(way, classes=together(con, staged, embedded, classes, policy))

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 from duckanon import progress
 from duckanon.audits.columns import audit_columns
+from duckanon.audits.joint import audited_together
 from duckanon.audits.report import Measure
 from duckanon.audits.run import audit_sql
 from duckanon.database import engine, templates
 from duckanon.database.relations import named
 from duckanon.errors import AuditFailure, InfeasibleError
+from duckanon.policy.bind import joint_thresholds
 from duckanon.policy.reported import P_PERCENT, SUBJECTS, extremes, proved, report_notes, reported_loss
 from duckanon.release.stages.protect import judged
 from duckanon.release.stages.recode import classes_relation, label, labelled_relation, min_values
@@ -43,6 +45,10 @@ def audit(
     relation = named("temp", recoded.table)
     quasi = [field.name for field in class_fields(staged, policy)]
     report = audit_sql(con, relation, quasi, asked, k=policy.k, name="the candidate")
+    several = joint_thresholds(policy, [field.attribute for field in staged.sensitive])
+    if several:
+        texts = {field.name for field in staged.fields if field.kind == "text"}
+        report = audited_together(con, relation, quasi, several, report, texts=texts)
     _require_pass(report, policy)
     label(con, staged, recoded)
     # Classes of the partition that are recoded to equal values are one class of the release.
