@@ -12,12 +12,14 @@ from duckanon.database import engine, templates
 from duckanon.database.relations import Target
 from duckanon.errors import ReleaseError
 from duckanon.policy.bind import Role
+from duckanon.policy.joint import JOINT_MEASURES
 from duckanon.policy.kinds import RULES, UNRECODED
 from duckanon.policy.methods import RECORDED
 from duckanon.policy.policy import AuditPolicy
 from duckanon.policy.reported import OF_THE_RECORDS, form_notes, proved
 from duckanon.release.chain import Place, link, origin
 from duckanon.release.metadata import SCHEMA, check_version, order_of, tables
+from duckanon.release.proofs import proof_tables
 from duckanon.release.tables import Released
 
 if TYPE_CHECKING:
@@ -135,6 +137,12 @@ class RecordedRelease:
             diversity = {"l_diversity": self._kind()}
         sensitive = [column for column in self.columns if column.role == "sensitive"]
         k = next(iter(thresholds.get("k_anonymity", {}).values()), None)
+        joint = {
+            word: {f"({columns})": t for columns, t in thresholds[measure].items()}
+            for word, measure in JOINT_MEASURES.items()
+            if measure in thresholds
+        }
+        word, joint_t = next(iter(joint.items()), ("maximum", None))
         return AuditPolicy(
             quasi_identifiers=self._classes(),
             sensitive=[column.name for column in sensitive],
@@ -142,6 +150,8 @@ class RecordedRelease:
             t=thresholds.get("t_closeness") or None,
             l=thresholds.get("l_diversity") or None,
             **diversity,
+            joint_t=joint_t,
+            joint_distance=word,
             **share_options(thresholds, [column.name for column in sensitive]),
             distance={column.name: column.distance for column in sensitive if column.distance is not None},
             order={column.name: column.order for column in sensitive if column.order},
@@ -168,6 +178,11 @@ class RecordedRelease:
     def proved(self) -> dict[tuple[str, str | None], Decimal | None]:
         """Thresholds by measure and column that were proved from the source, not from released rows."""
         return {(row[0], row[1]): row[2] for row in self.thresholds if row[0] in OF_THE_RECORDS}
+
+    @property
+    def proofs(self) -> dict[str, str]:
+        """Tables of its certificates by the names of the columns."""
+        return proof_tables(self.release_id, self.thresholds)
 
     @property
     def released(self) -> tuple[Released, ...]:
