@@ -15,7 +15,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duckanon.database.csv_form import Reading
-from duckanon.database.engine import first_line
 from duckanon.database.paths import check_local, open_plain
 from duckanon.errors import DuckanonError, PolicyError, StatementError
 from duckanon.policy.checks import SHARE_OPTIONS, decimal
@@ -195,7 +194,7 @@ def read_text(file: Path, what: str, *, error: type[DuckanonError] = DuckanonErr
         return io.StringIO(data.decode("utf-8-sig"), newline=None).read()
     except (OSError, UnicodeDecodeError) as unread:
         name = "from the standard input" if str(file) == "-" else repr(str(file))
-        why = unread.strerror if isinstance(unread, OSError) else first_line(unread)
+        why = unread.strerror if isinstance(unread, OSError) else "it is no text in UTF-8"
         raise error(f"cannot read the {what} {name}: {why}") from unread
 
 
@@ -263,6 +262,11 @@ def _columns(name: str, values: Sequence[str]) -> str | list[str]:
 def _by_column(name: str, entries: Sequence[tuple[_Word | None, _Word]]) -> Any:
     """Return one value for all columns, or values by column; raise for both, or for two values for all."""
     plain = [value.text for column, value in entries if column is None]
+    if len(plain) == 2 and name in NUMBERS and plain[0] == "0" and plain[1].isdecimal():
+        raise PolicyError(
+            f"{flag(name)} {','.join(plain)}: a decimal has a point, {'.'.join(plain)}; for columns give "
+            "column=value pairs"
+        )
     if len(plain) > 1:
         raise PolicyError(
             f"{flag(name)} has two values for all columns, {plain[0]!r} and {plain[1]!r}: "
@@ -335,5 +339,7 @@ def _plain(name: str, text: str) -> Any:
             if name in {"c", "p_percent", "suppression_limit"}
             else "a number or column=number pairs"
         )
-        raise PolicyError(f"{flag(name)} takes {form}, not {text!r}")
+        share = decimal(text.removesuffix("%").rstrip()) if text.endswith("%") else None
+        hint = "" if share is None else f"; {text} is {share if name == 'p_percent' else share / 100}"
+        raise PolicyError(f"{flag(name)} takes {form}, not {text!r}{hint}")
     return number

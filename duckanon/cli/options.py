@@ -284,6 +284,8 @@ def command(*shared: str, examples: tuple[str, str], **own: Option) -> Callable[
         @functools.wraps(function)
         def called(*places: object, **given: Any) -> int:
             values = {**{name: _unset(option) for name, option in options.items()}, **given}
+            for name in values.keys() & options.keys():
+                values[name] = _chosen(values[name], options[name].choices)
             timeout, quiet, verbose = (values.pop(name, None) for name in ("timeout", "quiet", "verbose"))
             flags, keys = _worded(values)
             words = functools.partial(in_words, flags=flags, keys=keys)
@@ -323,10 +325,17 @@ def _arguments(values: dict[str, Any], options: Mapping[str, Option]) -> dict[st
     """Values of the options as a command takes them; a DuckanonError for an unknown format."""
     if values.get("form") is not None:
         known_form(values["form"], options["form"].choices)
+    if values.get("output") == Path("-"):
+        values["output"] = None
     if "null" in values:
         values["reading"] = read_reading(*(values.pop(name) for name in ("read", "dateformat", "null")))
     flags = {name: values.pop(name) for name in options if name in OF_POLICY}
     return {**values, "flags": flags} if flags else values
+
+
+def _chosen(value: Any, choices: Sequence[str]) -> Any:
+    """A value, or the choice that it is in capitals, as the words of a policy are read."""
+    return value.lower() if isinstance(value, str) and value.lower() in choices else value
 
 
 def _unset(option: Option) -> object:

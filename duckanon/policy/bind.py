@@ -41,6 +41,7 @@ _INSTEAD = {
 _LARGEST_STEP = 28
 """Largest power of ten for which 2 x step x records of a class fits into 128 bits."""
 
+_BETWEEN_NAMES = re.compile(r"[\s,;|]+")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _ARRAY_IN_TUPLE = re.compile(r"\bTUPLE\(.*\[\d+\].*\)")
 _UNION = re.compile(r"\bUNION\(")
@@ -186,6 +187,9 @@ def _parted(name: str, columns: Sequence[str]) -> str:
     for column in columns if len(columns) > 1 else ():
         if fold(name) in (fold(part.strip()) for part in column.split(",")):
             return f"; {column!r} is one name in double quotes."
+    parts = _BETWEEN_NAMES.split(name.strip("[](){} "))
+    if len(parts) > 1 and {fold(part) for part in parts} <= {fold(column) for column in columns}:
+        return f"; it is {len(parts)} columns in one text: write a list."
     return ""
 
 

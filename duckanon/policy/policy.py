@@ -325,6 +325,8 @@ def stated_options(text: str, **overrides: Any) -> dict[str, Any]:
     options = options_from_toml(text) | overrides
     for name in options:
         if name not in (*OPTIONS, *AUDIT_OPTIONS):
+            if isinstance(options[name], dict):
+                raise PolicyError(f"unknown table [{name}]: the options of a policy stand outside of tables")
             raise PolicyError(unknown_option(name, OPTIONS))
     return options
 

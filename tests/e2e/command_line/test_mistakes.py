@@ -248,7 +248,7 @@ COMMANDS = {
         "cannot export to 'build/census.duckdb': the folder 'build' does not exist"
     ),
     "demo --export hospital.duckdb": ("'hospital.duckdb' exists: the demo never overwrites, give a new name"),
-    "anonimize": ("No such command 'anonimize'. Did you mean 'anonymize'?"),
+    "anonimize": ("no command 'anonimize', did you mean 'anonymize'?"),
 }
 
 STATEMENTS = {
