@@ -341,7 +341,8 @@ def _steered(
             "method = 'steered' steers to a threshold on sensitive values: add t = 0.2 or l = 3, or use "
             "method = 'auto'"
         )
-    aims = [(code, aim) for code, aim in held if aim.t is not None] or held
+    of_t = [(code, aim) for code, aim in held if aim.t is not None]
+    aims = of_t or [(code, aim) for code, aim in held if aim.l is not None] or held
     of, aimed = [code for code, _ in aims], [aim for _, aim in aims]
     limits = [Fraction(aim.t) for aim in aimed if aim.t is not None]
     return run_steered(Task(points, policy.k, of, aimed, limits), policy.steering_weight)
