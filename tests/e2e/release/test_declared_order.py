@@ -13,6 +13,7 @@ import pytest
 
 import duckanon
 from duckanon.errors import PolicyError
+from duckanon.release.folders import not_yet
 from tests.e2e.scenes import command, measure, rows, stock_script
 from tests.examples import examples
 from tests.oracle import emd, key
@@ -294,8 +295,10 @@ def test_the_table_function_takes_an_order_in_quotes() -> None:
 
 
 def test_what_cannot_take_an_order_says_so() -> None:
+    """Streams, and releases on Spark."""
     with pytest.raises(PolicyError, match="order is not yet for streams"):
         next(iter(duckanon.anonymize_stream([], ["age"], order={"age": ("a", "b")})))
+    assert not_yet(duckanon.Policy(quasi_identifiers="age", k=2, order={"age": ("a", "b")})) == ["order"]
 
 
 def test_alpha_of_a_named_value_is_that_of_the_value_and_not_of_its_place() -> None:
