@@ -51,6 +51,7 @@ class AuditColumn:
     tree: str | None = None  # relation (value, level, node) as SQL text, for hierarchical distance
     bounds: tuple[ShareBound, ...] = ()  # measured only where they are asked for
     order: tuple[str, ...] | None = None  # values of text from the least to the greatest; None: by bytes
+    few_values: bool = False  # whether to count values first (ordered distance); same rows
 
     @property
     def labels(self) -> tuple[str, ...]:

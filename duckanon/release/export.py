@@ -343,12 +343,14 @@ def _describe(
         catalog=published.target.catalog,
         release_id=published.release_id,
     )
+    thresholds = engine.rows(con, query, "export")
     exported = Exported(
         published.target.name,
         release.columns,
         release.released,
         metadata.audited(con, published),
-        proved_of(engine.rows(con, query, "export")),
+        proved_of(thresholds),
+        proof_tables(published.release_id, thresholds),
     )
     write_check(fresh, exported)
 

@@ -92,7 +92,7 @@ def candidate_of(
         limits: Limits = limit(con, staged, embedded, policy)
         way: Way = protected(con, staged, embedded, limits, policy)
         recoded: Recoded = recode(con, staged, embedded, way.classes, way.plan.levels, policy)
-        report: Report = audit(con, staged, recoded, way.plan, policy)
+        report: Report = audit(con, staged, embedded, recoded, way.plan, policy)
         if advice:
             report = advise(con, staged, embedded, limits, way.sample, recoded, report, policy)
         yield Candidate(staged, embedded, recoded, way.plan.method, report, policy)

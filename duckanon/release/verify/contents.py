@@ -225,7 +225,9 @@ def _words_that_differ(
     try:
         columns = [(str(column.name), str(column.type)) for column in release.columns]
         proved = proved_of(release.thresholds)
-        exported = Exported(release.target.name, columns, release.released, release.asked(), proved)
+        exported = Exported(
+            release.target.name, columns, release.released, release.asked(), proved, release.proofs
+        )
         ours, expected = _is_check(con, home, check_query(exported)), comments(exported)
     except DuckanonError as failure:
         yield f"the view {place} cannot be compared: {failure}"

@@ -125,7 +125,8 @@ def test_a_median_of_text_is_the_lower_of_two_middle_values() -> None:
 @pytest.mark.parametrize("source", ["people", "of_enum"])
 def test_every_door_of_an_audit_knows_the_order(source: str, tmp_path: Path) -> None:
     """The record, the exported file with its check, gate.sql, verify and the command line give the oracle's EMD."""
-    policy = CREATE.replace("people", source)
+    # A named value is that text for every other measure, though t is audited by places.
+    policy = CREATE.replace("people", source).replace("t = 0.15", "t = 0.15, alpha = {pain: {fatal: 0.9}}")
     if source == "of_enum":
         policy = policy.replace(ORDER, "distance = {pain: 'ordered'}, recode = {pay: 'median'}")
     with duckanon.connect(tmp_path / "hospital.duckdb") as con:
@@ -137,6 +138,7 @@ def test_every_door_of_an_audit_knows_the_order(source: str, tmp_path: Path) -> 
         con.sql(policy)
         expected = float(worst(rows(con, "FROM v"), ("age", "pay"), SCALE))
         assert measure(con, "AUDIT VIEW v", "t_closeness", "pain")["value"] == pytest.approx(expected)
+        named = measure(con, "AUDIT VIEW v", "alpha_k_anonymity", "pain = fatal")
         text = con.execute("SELECT policy FROM duckanon.audits").fetchone()
         assert text is not None
         assert 'order = {pain = ["none", "mild", "bad", "fatal"]}' in text[0]
@@ -151,15 +153,15 @@ def test_every_door_of_an_audit_knows_the_order(source: str, tmp_path: Path) -> 
         assert (done.returncode, done.stderr) == (0, "")
     assert command("verify", tmp_path / "v.csv", "--evidence", tmp_path / "v.json").returncode == 0
     with duckdb.connect(tmp_path / "v.duckdb", read_only=True) as reader:
-        found = reader.execute(
-            "SELECT found FROM duckanon.\"check\" WHERE measure = 't_closeness'"
-        ).fetchone()
-        assert found is not None
-        assert found[0] == pytest.approx(expected)
+        found = dict(reader.execute('SELECT measure, found FROM duckanon."check"').fetchall())
+        assert found["t_closeness"] == pytest.approx(expected)
+        assert found["alpha_k_anonymity"] == pytest.approx(named["value"])
+        assert named["value"] > 0
         assert reader.execute(
             "SELECT count(*) FROM duckdb_types() WHERE logical_type = 'ENUM' AND NOT internal"
         ).fetchone() == (0,)
     gate = stock_script(tmp_path / "v.duckdb", ".read sql/gate.sql")
+    assert f"alpha_k_anonymity of pain = fatal {named['value']:.6g} (asked 0.9)" in gate.stdout, gate.stderr
     assert f"t_closeness of pain {expected:.6g} (asked 0.15)" in gate.stdout, gate.stderr
     audit = ("--qi", "age,pay", "--sensitive", "pain", "-t", "0.15", "--format", "json")
     told = command("audit", tmp_path / "v.csv", *audit, "--order", "pain=none<mild<bad<fatal")
