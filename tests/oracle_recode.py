@@ -93,7 +93,8 @@ def digits_of(values: Sequence[float | None], duckdb_type: str) -> int:
     gaps = [
         Fraction(after) - Fraction(before)
         for before, after in itertools.pairwise(present)
-        if Fraction(after) - Fraction(before) > abs(Fraction(after)) * noise
+        # The difference of the two least numbers from 0 on has no half that is a DOUBLE, and does not count.
+        if Fraction(after) - Fraction(before) > abs(Fraction(after)) * noise and after / 2 > before / 2
     ]
     # A power of ten beyond 10^300 is no DOUBLE to multiply a number by.
     most = min(max(SIGNIFICANT - 1 - Decimal(max(map(abs, present))).adjusted(), 0), 300)

@@ -17,8 +17,9 @@ from duckanon.database.relations import columns_of
 from duckanon.errors import SourceError
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
-from duckanon.policy.policy import AuditPolicy, options_from_toml, options_to_toml
-from duckanon.policy.subsets import BySubset, subset_thresholds
+from duckanon.policy.policy import AuditPolicy
+from duckanon.policy.subsets import BySubset, key_text, subset_thresholds
+from duckanon.policy.toml_text import options_from_toml, options_to_toml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -100,6 +101,8 @@ def canonical(policy: AuditPolicy, columns: Sequence[tuple[str, str]], trees: Ma
         **thresholds,
         "l_diversity": policy.l_diversity,
         "c": None if policy.c is None else _short(policy.c),
+        "joint_t": _joint(policy, attributes),
+        "joint_distance": None if policy.joint_t is None else policy.joint_distance,
         **_shares(sensitive),
         "distance": {a.name: a.distance or "equal" for a in sensitive},
         "order": {a.name: list(a.order) for a in sensitive if a.order},
@@ -116,6 +119,12 @@ def _subsets(policy: AuditPolicy, quasi: Sequence[str]) -> BySubset[int] | int |
     if not found or any(one.k is None for one in found):
         return policy.k_subsets
     return BySubset({one.columns: one.k for one in sorted(found, key=lambda one: one.columns) if one.k})
+
+
+def _joint(policy: AuditPolicy, attributes: Sequence[Attribute]) -> dict[str, Decimal]:
+    """Thresholds of several columns by their text, columns and keys in order."""
+    bound = bind.joint_thresholds(policy, attributes)
+    return {key_text(one.columns): _short(one.t) for one in bound}
 
 
 def _shares(sensitive: Sequence[Attribute]) -> dict[str, dict[str, Any]]:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex
 
 from duckanon.errors import PolicyError
@@ -18,6 +14,7 @@ from duckanon.policy.audit_policy import (
     AuditPolicy,
     HierarchyRows,
     Subsets,
+    Thresholds,
     audited,
     check_columns,
     check_roles,
@@ -28,10 +25,14 @@ from duckanon.policy.audit_policy import (
     whole_l,
 )
 from duckanon.policy.checks import SHARE_OPTIONS
+from duckanon.policy.joint import split_t
 from duckanon.policy.names import ByColumn, fold, unknown_option
-from duckanon.policy.subsets import BySubset, check_whole, key_text
+from duckanon.policy.subsets import BySubset, check_whole
+from duckanon.policy.toml_text import options_from_toml, options_to_toml
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from duckanon.policy.checks import (
         Alpha,
         Columns,
@@ -46,21 +47,12 @@ if TYPE_CHECKING:
         Objective,
         Release,
     )
+    from duckanon.policy.joint import JointDistanceWord
     from duckanon.policy.kinds import Recode
 
 __all__ = ["AUDIT_OPTIONS", "OPTIONS", "AuditPolicy", "Policy"]
 
 _NO_COLUMN: ByColumn[Any] = ByColumn()
-
-_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-
-KEY_MAX_PARTS = 100
-"""Largest number of parts of a key (``t.charge`` has 2): the parser's memory grows with its square."""
-
-_PART = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')"""
-_LONG_KEY = re.compile(
-    rf"(?:^[ \t]*+\[{{0,2}}|[{{,])[ \t]*+{_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{KEY_MAX_PARTS}}}", re.MULTILINE
-)
 
 
 @dataclass(frozen=True, init=False)
@@ -81,8 +73,9 @@ class Policy:
         Columns that are protected by t and l, and columns that are dropped.
     insensitive : str or iterable of str
         Columns that are released as they are; ``"*"`` takes every column not named elsewhere.
-    t : number, or mapping from column to number, optional
-        Largest EMD of a class, above 0 and at most 1; cut off after 12 decimals.
+    t : number, or mapping from column or columns to number, optional
+        Largest EMD of a class, above 0 and at most 1; cut off after 12 decimals. A tuple of columns as a key
+        asks for joint t-closeness of these columns, as in ``{("age", "diagnosis"): 0.3}``.
     l : number, or mapping from column to number, optional
         Least diversity of a class, at least 1.
     l_diversity : {'distinct', 'entropy', 'recursive'}
@@ -98,6 +91,11 @@ class Policy:
     beta, enhanced_beta : number, or mapping from column to number, optional
         Basic and enhanced beta-likeness: the share of a value in a class is at most 1 + beta times its share
         q in the table; enhanced, at most 1 + min(beta, -ln q) times. Above 0.
+    joint_t : mapping from columns to number, optional
+        Where t of several columns is kept; ``t`` takes it, too.
+    joint_distance : {'maximum', 'sum'}
+        Distance of two joint values: the greatest of the distances of their columns, or their sum divided by
+        the number of columns.
     k_subsets : int, or mapping from subset to int, optional
         Least number of records with equal released values in some quasi-identifiers, at least 1. A key is a
         column, a tuple of columns or, for all subsets of so many columns, a number: ``{2: 50}``. A number
@@ -187,6 +185,8 @@ class Policy:
     delta: Decimal | ByColumn[Decimal] | None = None
     beta: Decimal | ByColumn[Decimal] | None = None
     enhanced_beta: Decimal | ByColumn[Decimal] | None = None
+    joint_t: BySubset[Decimal] | None = None
+    joint_distance: JointDistanceWord = "maximum"
     k_subsets: int | BySubset[int] | None = None
     distance: ByColumn[Distance] = _NO_COLUMN
     order: ByColumn[tuple[str, ...]] = _NO_COLUMN
@@ -219,7 +219,7 @@ class Policy:
         sensitive: Columns = (),
         identifiers: Columns = (),
         insensitive: Columns = (),
-        t: Number | Mapping[str, Number] | None = None,
+        t: Number | Thresholds | None = None,
         l: Number | Mapping[str, Number] | None = None,  # noqa: E741 - as above
         l_diversity: LDiversity = "distinct",
         c: Number | None = None,
@@ -227,6 +227,8 @@ class Policy:
         delta: Number | Mapping[str, Number] | None = None,
         beta: Number | Mapping[str, Number] | None = None,
         enhanced_beta: Number | Mapping[str, Number] | None = None,
+        joint_t: Thresholds | None = None,
+        joint_distance: JointDistanceWord = "maximum",
         k_subsets: SupportsIndex | Subsets | None = None,
         distance: Mapping[str, Distance] | None = None,
         order: Mapping[str, Sequence[str]] | None = None,
@@ -253,6 +255,7 @@ class Policy:
         store(self, {name: value for name, value in locals().items() if name != "self"})
         check_roles(self, ROLES)
         split_k(self)
+        split_t(self)
         check_sensitive(self)
         _check_subject(self)
         for column, values in self.order.items():
@@ -322,6 +325,8 @@ def stated_options(text: str, **overrides: Any) -> dict[str, Any]:
     options = options_from_toml(text) | overrides
     for name in options:
         if name not in (*OPTIONS, *AUDIT_OPTIONS):
+            if isinstance(options[name], dict):
+                raise PolicyError(f"unknown table [{name}]: the options of a policy stand outside of tables")
             raise PolicyError(unknown_option(name, OPTIONS))
     return options
 
@@ -353,6 +358,11 @@ def _check_full_domain(policy: Policy) -> None:
         for column in policy.levels:
             raise PolicyError(f"levels of {column!r} is {method}: set that, or leave it out")
         return
+    if policy.joint_t is not None:
+        raise PolicyError(
+            "method = 'full_domain' gives all records the same levels, and t of several columns together is "
+            "kept by merging single classes: use another method, or t of single columns"
+        )
     if not any(column in policy.hierarchies for column in policy.quasi_identifiers):
         option = f"hierarchies = {{{policy.quasi_identifiers[0]}: 'table'}}"
         raise PolicyError(f"method = 'full_domain' climbs hierarchies and there are none: add {option}")
@@ -403,7 +413,7 @@ def _check_anatomy(policy: Policy) -> None:
     """Raise unless the policy asks for one whole l, for t or both, and for nothing else."""
     if policy.release != "anatomy":
         return
-    for option in SHARE_OPTIONS:
+    for option in (*SHARE_OPTIONS, "joint_t"):
         if getattr(policy, option) is not None:
             raise PolicyError(
                 f"{option} does not go with release = 'anatomy', whose quasi-identifiers are exact: use "
@@ -440,57 +450,3 @@ def _check_means(policy: Policy) -> None:
         if getattr(policy, option) is not None and (full or policy.release != "table"):
             what = "method = 'full_domain'" if full else f"release = {policy.release!r}"
             raise PolicyError(f"{option} is of class means and {what} releases none: leave it out")
-
-
-def options_to_toml(options: Mapping[str, Any]) -> str:
-    """TOML text of options, one line each; a Decimal is written digit by digit.
-
-    >>> print(options_to_toml({"k": 5, "t": {"my col": Decimal("0.150")}}), end="")
-    k = 5
-    t = {"my col" = 0.150}
-    """
-    return "".join(f"{_key(name)} = {_value(value)}\n" for name, value in options.items())
-
-
-def options_from_toml(text: str) -> dict[str, Any]:
-    """Options of TOML text by name, floats as Decimal; a PolicyError with its place if it is not TOML."""
-    if not isinstance(text, str) or text.endswith(".toml"):
-        raise PolicyError(
-            f"the policy is TOML as text, not its file {str(text)!r}: give the text of the file"
-        )
-    long = _LONG_KEY.search(text)
-    if long is not None:
-        line = text.count("\n", 0, long.start()) + 1
-        raise PolicyError(
-            f"line {line} of the policy has a name of more than {KEY_MAX_PARTS} parts with dots between: put "
-            "it in quotes"
-        )
-    try:
-        return tomllib.loads(text, parse_float=Decimal)
-    except ValueError as wrong:
-        raise PolicyError(f"the policy is not TOML: {wrong}") from wrong
-    except RecursionError as deep:
-        raise PolicyError("the policy has brackets within brackets without end: write one list") from deep
-
-
-def _key(name: str) -> str:
-    return name if _BARE_KEY.fullmatch(name) else _string(name)
-
-
-def _string(text: str) -> str:
-    # JSON escapes every character that TOML requires to be escaped, except the delete character.
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, str):
-        return _string(value)
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, BySubset):
-        value = {key_text(key) if isinstance(key, tuple) else str(key): one for key, one in value.items()}
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_key(name)} = {_value(one)}" for name, one in value.items()) + "}"
-    if isinstance(value, int | float | Decimal):
-        return str(value)
-    return "[" + ", ".join(_value(one) for one in value) + "]"
