@@ -14,7 +14,7 @@ import os
 import resource
 import subprocess
 import sys
-from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -24,6 +24,7 @@ import duckdb
 
 import duckanon
 from benchmarks.bars import Results, shrunk
+from duckanon.audits.columns import AuditColumn
 from duckanon.audits.headers import rows_of
 from duckanon.audits.macros import macro_statements
 from duckanon.database import templates
@@ -60,19 +61,6 @@ FROM (SELECT i, i % 700 AS c FROM range(100000) AS r(i))
 """
 WARD_KEYS = ["age", "sex", "zip", "education", "marital"]
 SENSITIVE = (["diagnosis"], ["days"], ["diagnosis", "days"])
-
-
-@dataclass(frozen=True)
-class AuditedColumn:
-    """A sensitive column in the form that `audit_bind/report.sql.j2` reads."""
-
-    name: str
-    distance: str = "ordered"
-    t: float = 0.3
-    l: int = 2  # noqa: E741 - l-diversity has this name everywhere
-    l_kind: str = "distinct"
-    c: None = None
-    tree: None = None
 
 
 def people(con: duckdb.DuckDBPyConnection, records: int) -> None:
@@ -114,7 +102,7 @@ def beside_the_least_work(con: duckdb.DuckDBPyConnection, results: Results) -> N
         "audit_bind/report.sql.j2",
         relation="person",
         qi=list(KEYS),
-        attributes=[AuditedColumn("charge")],
+        attributes=[AuditColumn("charge", "ordered", Decimal("0.3"), Decimal(2))],
         k=5,
         texts={"sex", "zip", "education"},
         rows_of=rows_of,

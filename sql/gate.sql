@@ -494,6 +494,22 @@ WHERE
     release_id = getvariable('duckanon_gate_release_id')
     AND recorded.setting NOT IN (SELECT given.setting FROM duckanon_gate_given AS given);
 
+-- The gate has no certificate of t of several columns together.
+SET VARIABLE duckanon_gate_together = (
+    SELECT CASE
+        WHEN count(*) > 0
+        THEN error('gate: the release has t of several columns, which the gate does not audit: run duckanon verify')
+    END
+    FROM query(
+        CASE
+            WHEN getvariable('duckanon_gate_home') IS NULL
+            THEN 'SELECT '''' AS measure, 0 AS release_id WHERE FALSE'
+            ELSE 'FROM ' || getvariable('duckanon_gate_home') || 'thresholds'
+        END
+    )
+    WHERE starts_with(measure, 'joint_t_closeness') AND release_id = getvariable('duckanon_gate_release_id')
+);
+
 -- The number of subjects of a class was proved at release, since the released rows do not show it.
 SET VARIABLE duckanon_gate_subjects = (
     SELECT printf('%g', max(threshold))
@@ -520,12 +536,13 @@ SET VARIABLE duckanon_gate_p_percent = (
     WHERE measure = 'p_percent' AND release_id = getvariable('duckanon_gate_release_id')
 );
 
--- Text with an order is audited by its ranks, since the macros order a text by its bytes.
-SET VARIABLE duckanon_gate_rows = (
+-- The same as constants, since a macro can pass on constants only.
+SET VARIABLE duckanon_gate_table = (
     SELECT CASE WHEN getvariable('duckanon_gate_first') IS NULL THEN text ELSE 'duckanon_gate_record' END
     FROM duckanon_gate_relation
     WHERE name = coalesce((SELECT max(relation) FROM duckanon_gate_release), getvariable('gate_table'))
 );
+-- t of a text with an order is that of its ranks, since the macros order a text by its bytes.
 SET VARIABLE duckanon_gate_ranks = (
     SELECT string_agg(
         '(SELECT CASE WHEN record.' || quoted || ' IS NULL THEN NULL ELSE coalesce(max(place.rank), '
@@ -544,18 +561,17 @@ FROM query(
         WHEN getvariable('duckanon_gate_ranks') IS NULL
         THEN 'SELECT 0 AS class_id WHERE FALSE'
         ELSE 'SELECT record.* REPLACE (' || getvariable('duckanon_gate_ranks') || ') FROM '
-            || getvariable('duckanon_gate_rows') || ' AS record'
+            || getvariable('duckanon_gate_table') || ' AS record'
     END
 );
-
--- The same as constants, since a macro can pass on constants only.
-SET VARIABLE duckanon_gate_table = (
-    SELECT CASE
-        WHEN getvariable('duckanon_gate_ranks') IS NULL THEN getvariable('duckanon_gate_rows')
-        ELSE 'duckanon_gate_ranked'
-    END
-    FROM duckanon_gate_relation
-    WHERE name = coalesce((SELECT max(relation) FROM duckanon_gate_release), getvariable('gate_table'))
+SET VARIABLE duckanon_gate_ranked_s = (
+    SELECT list(name ORDER BY position) FROM duckanon_gate_column WHERE rank IS NOT NULL
+);
+SET VARIABLE duckanon_gate_ranked_t = (
+    SELECT map_from_entries(list((known.name, one.value)))
+    FROM duckanon_gate_threshold AS one
+    JOIN duckanon_gate_column AS known ON lower(known.name) = lower(one.name)
+    WHERE one.setting = 't' AND known.rank IS NOT NULL
 );
 SET VARIABLE duckanon_gate_name = (
     SELECT coalesce((SELECT max(name) FROM duckanon_gate_release), getvariable('gate_table'))
@@ -581,13 +597,15 @@ SET VARIABLE duckanon_gate_t = (
     WHERE
         one.setting = 't'
         AND lower(one.name) NOT IN (
-            SELECT lower(known.name) FROM duckanon_gate_column AS known WHERE known.tree IS NOT NULL
+            SELECT lower(known.name)
+            FROM duckanon_gate_column AS known
+            WHERE known.tree IS NOT NULL OR known.rank IS NOT NULL
         )
 );
 SET VARIABLE duckanon_gate_distance = (
     SELECT map_from_entries(list((name, distance)))
     FROM duckanon_gate_column
-    WHERE role = 'sensitive' AND distance IS NOT NULL AND tree IS NULL
+    WHERE role = 'sensitive' AND distance IS NOT NULL AND tree IS NULL AND rank IS NULL
 );
 SET VARIABLE duckanon_gate_l_diversity = (
     SELECT coalesce(max(l_diversity), 'distinct') FROM duckanon_gate_threshold WHERE setting = 'l'
@@ -819,6 +837,11 @@ SET VARIABLE duckanon_gate_report = (
                 END
                 || ')'
         END AS part
+        UNION ALL
+        SELECT 'SELECT * FROM audit(''duckanon_gate_ranked'', getvariable(''duckanon_gate_qi''), '
+            || 'getvariable(''duckanon_gate_ranked_s''), t := getvariable(''duckanon_gate_ranked_t'')) '
+            || 'WHERE measure = ''t_closeness'' AND threshold IS NOT NULL'
+        WHERE getvariable('duckanon_gate_ranked_t') IS NOT NULL
         UNION ALL
         SELECT
             'SELECT * FROM duckanon_gate_hierarchical(getvariable(''duckanon_gate_table''), '

@@ -740,8 +740,8 @@ SELECT value_share.attribute, value_share.class, value_share.class_size, max(CAS
     CAST(CAST(value_share.table_members AS HUGEINT) * value_share.class_size AS DOUBLE)) AS value, max(CASE
         WHEN threshold.beta IS NULL THEN NULL
         WHEN CAST(value_share.members AS HUGEINT) * value_share.table_size * 1000000000000 >
-            least(CAST((1 + threshold.beta) * 1000000000000 AS HUGEINT) * value_share.table_members,
-            CAST(value_share.table_size AS HUGEINT) * 1000000000000) * value_share.class_size THEN 1
+            (1000000000000 + CAST(threshold.beta * 1000000000000 AS HUGEINT)) * value_share.table_members *
+            value_share.class_size THEN 1
         ELSE 0
     END) = 1 AS violated
 FROM query_table(shares_in) AS value_share
@@ -845,23 +845,19 @@ CREATE OR REPLACE TEMP MACRO duckanon_enhanced_beta_shares(shares_in, thresholds
 WITH share AS (
     SELECT value_share.attribute, value_share.class, value_share.class_size, threshold.enhanced_beta,
         CAST(value_share.members AS HUGEINT) * value_share.table_size AS found,
-        CAST(value_share.table_members AS HUGEINT) * value_share.class_size AS expected,
-        CAST(value_share.table_members AS HUGEINT) AS table_members, CAST(value_share.class_size AS HUGEINT) AS size,
-        CAST(value_share.table_size AS HUGEINT) * 10000000000000 AS whole, 10000000000000 +
+        CAST(value_share.table_members AS HUGEINT) * value_share.class_size AS expected, 10000000000000 +
         greatest(CAST(floor(ln(CAST(value_share.table_size AS DOUBLE) / CAST(value_share.table_members AS DOUBLE)) *
-        10000000000000) AS HUGEINT) - 1, 0) AS by_rarity, CAST((1 + threshold.enhanced_beta) * 1000000000000 AS HUGEINT)
-        * 10 AS by_beta
+        10000000000000) AS HUGEINT) - 1, 0) AS by_rarity,
+        (1000000000000 + CAST(threshold.enhanced_beta * 1000000000000 AS HUGEINT)) * 10 AS by_beta
     FROM query_table(shares_in) AS value_share
     JOIN query_table(thresholds_in) AS threshold ON threshold.attribute = value_share.attribute
 )
 SELECT share.attribute, share.class, share.class_size, max(CASE
-    WHEN share.found * 10000000000000 > least(share.by_rarity * share.table_members, share.whole) * share.size THEN
-        CAST('Infinity' AS DOUBLE)
+    WHEN share.found * 10000000000000 > share.by_rarity * share.expected THEN CAST('Infinity' AS DOUBLE)
     ELSE CAST(share.found - share.expected AS DOUBLE) / CAST(share.expected AS DOUBLE)
 END) AS value, max(CASE
     WHEN share.enhanced_beta IS NULL THEN NULL
-    WHEN share.found * 10000000000000 > least(least(share.by_rarity, share.by_beta) * share.table_members, share.whole)
-        * share.size THEN 1
+    WHEN share.found * 10000000000000 > least(share.by_rarity, share.by_beta) * share.expected THEN 1
     ELSE 0
 END) = 1 AS violated
 FROM share GROUP BY share.attribute, share.class, share.class_size;
@@ -2157,8 +2153,7 @@ threshold AS (
 share_member AS (
     SELECT class_member.attribute, class_member.class, class_member.value
     FROM class_member JOIN setting ON setting.attribute = class_member.attribute
-    WHERE (alpha IS NOT NULL OR delta IS NOT NULL OR beta IS NOT NULL OR enhanced_beta IS NOT NULL) AND
-        coalesce(setting.alpha, setting.delta, setting.beta, setting.enhanced_beta) IS NOT NULL
+    WHERE coalesce(setting.alpha, setting.delta, setting.beta, setting.enhanced_beta) IS NOT NULL
 ),
 value_share AS (FROM duckanon_shares('share_member')),
 alpha_verdict AS (FROM duckanon_alpha_shares('value_share', 'threshold')),
@@ -2168,7 +2163,7 @@ enhanced_beta_verdict AS (FROM duckanon_enhanced_beta_shares('value_share', 'thr
 named_member AS (
     SELECT one.attribute, one.class, one.value
     FROM duckanon_text_members('duckanon_record', 'duckanon_sensitive') AS one
-    WHERE alpha IS NOT NULL AND one.attribute IN (SELECT asked.attribute FROM named_setting AS asked)
+    WHERE one.attribute IN (SELECT asked.attribute FROM named_setting AS asked)
 ),
 named_share AS (FROM duckanon_shares('named_member')),
 named_verdict AS (FROM duckanon_alpha_shares('named_share', 'named_setting')),
@@ -2222,6 +2217,37 @@ emd_verdict AS (
         1000000000000 > CAST(threshold.t * 1000000000000 AS HUGEINT) * class_emd.emd_denominator AS violated
     FROM class_emd JOIN threshold ON threshold.attribute = class_emd.attribute
 ),
+share_verdict AS (
+    SELECT 2100000 + 10 * CAST(v.attribute AS BIGINT) + 2 AS place, 'alpha_k_anonymity' AS measure, setting.name AS
+        attribute, CAST(setting.alpha AS DOUBLE) AS threshold, v.class, v.class_size, v.value, v.violated
+    FROM alpha_verdict AS v JOIN setting ON setting.attribute = v.attribute WHERE setting.alpha IS NOT NULL
+    UNION ALL
+    SELECT 2100000 + 10 * CAST(v.attribute AS BIGINT) + 4 AS place, 'delta_disclosure' AS measure, setting.name AS
+        attribute, CAST(setting.delta AS DOUBLE) AS threshold, v.class, v.class_size, v.value, v.violated
+    FROM delta_verdict AS v JOIN setting ON setting.attribute = v.attribute WHERE setting.delta IS NOT NULL
+    UNION ALL
+    SELECT 2100000 + 10 * CAST(v.attribute AS BIGINT) + 6 AS place, 'beta_likeness' AS measure, setting.name AS
+        attribute, CAST(setting.beta AS DOUBLE) AS threshold, v.class, v.class_size, v.value, v.violated
+    FROM beta_verdict AS v JOIN setting ON setting.attribute = v.attribute WHERE setting.beta IS NOT NULL
+    UNION ALL
+    SELECT 2100000 + 10 * CAST(v.attribute AS BIGINT) + 8 AS place, 'enhanced_beta_likeness' AS measure, setting.name AS
+        attribute, CAST(setting.enhanced_beta AS DOUBLE) AS threshold, v.class, v.class_size, v.value, v.violated
+    FROM enhanced_beta_verdict AS v JOIN setting ON setting.attribute = v.attribute
+    WHERE setting.enhanced_beta IS NOT NULL
+    UNION ALL
+    SELECT 2100005 + 10 * CAST(v.attribute AS BIGINT), 'delta_disclosure_present', setting.name, NULL, v.class,
+        v.class_size, v.present, NULL
+    FROM delta_verdict AS v JOIN setting ON setting.attribute = v.attribute WHERE setting.delta IS NOT NULL
+    UNION ALL
+    SELECT 2100000 + 10 * CAST(v.attribute AS BIGINT), 'alpha_k_anonymity', asked.name || ' = ' || asked.named,
+        CAST(asked.alpha AS DOUBLE), v.class, v.class_size, v.value, v.violated
+    FROM named_verdict AS v JOIN named_setting AS asked ON asked.attribute = v.attribute AND asked.named = v.named
+),
+no_share_verdict AS (
+    SELECT 0 AS place, '' AS measure, '' AS attribute, CAST(NULL AS DOUBLE) AS threshold, v.class, v.class_size,
+        v.value, v.violated
+    FROM size_verdict AS v WHERE FALSE
+),
 verdict AS (
     SELECT 0 AS place, 'k_anonymity' AS measure, CAST(NULL AS VARCHAR) AS attribute, CAST(setting_of_table.k AS DOUBLE)
         AS threshold, v.class, v.class_size, v.value, v.violated
@@ -2249,35 +2275,16 @@ verdict AS (
         v.value, v.violated
     FROM emd_verdict AS v JOIN setting ON setting.attribute = v.attribute
     UNION ALL
-    SELECT 2100000 + 10 * CAST(v.attribute AS BIGINT) + 2, 'alpha_k_anonymity', setting.name,
-        CAST(setting.alpha AS DOUBLE), v.class, v.class_size, v.value, v.violated
-    FROM alpha_verdict AS v JOIN setting ON setting.attribute = v.attribute WHERE setting.alpha IS NOT NULL
-    UNION ALL
-    SELECT 2100000 + 10 * CAST(v.attribute AS BIGINT) + 4, 'delta_disclosure', setting.name,
-        CAST(setting.delta AS DOUBLE), v.class, v.class_size, v.value, v.violated
-    FROM delta_verdict AS v JOIN setting ON setting.attribute = v.attribute WHERE setting.delta IS NOT NULL
-    UNION ALL
-    SELECT 2100000 + 10 * CAST(v.attribute AS BIGINT) + 6, 'beta_likeness', setting.name, CAST(setting.beta AS DOUBLE),
-        v.class, v.class_size, v.value, v.violated
-    FROM beta_verdict AS v JOIN setting ON setting.attribute = v.attribute WHERE setting.beta IS NOT NULL
-    UNION ALL
-    SELECT 2100000 + 10 * CAST(v.attribute AS BIGINT) + 8, 'enhanced_beta_likeness', setting.name,
-        CAST(setting.enhanced_beta AS DOUBLE), v.class, v.class_size, v.value, v.violated
-    FROM enhanced_beta_verdict AS v JOIN setting ON setting.attribute = v.attribute
-    WHERE setting.enhanced_beta IS NOT NULL
-    UNION ALL
-    SELECT 2100005 + 10 * CAST(v.attribute AS BIGINT), 'delta_disclosure_present', setting.name, NULL, v.class,
-        v.class_size, v.present, NULL
-    FROM delta_verdict AS v JOIN setting ON setting.attribute = v.attribute WHERE setting.delta IS NOT NULL
-    UNION ALL
-    SELECT 2100000 + 10 * CAST(v.attribute AS BIGINT), 'alpha_k_anonymity', asked.name || ' = ' || asked.named,
-        CAST(asked.alpha AS DOUBLE), v.class, v.class_size, v.value, v.violated
-    FROM named_verdict AS v JOIN named_setting AS asked ON asked.attribute = v.attribute AND asked.named = v.named
+    SELECT v.place, v.measure, v.attribute, v.threshold, v.class, v.class_size, v.value, v.violated
+    FROM query_table(CASE
+        WHEN alpha IS NULL AND delta IS NULL AND beta IS NULL AND enhanced_beta IS NULL THEN 'no_share_verdict'
+        ELSE 'share_verdict'
+    END) AS v
 ),
 report AS (
     SELECT place, measure, attribute, threshold, CASE
-        WHEN measure IN ('t_closeness', 'alpha_k_anonymity', 'delta_disclosure', 'delta_disclosure_present',
-            'beta_likeness', 'enhanced_beta_likeness') THEN max(value)
+        WHEN measure IN ('t_closeness', 'joint_t_closeness', 'alpha_k_anonymity', 'delta_disclosure',
+            'delta_disclosure_present', 'beta_likeness', 'enhanced_beta_likeness') THEN max(value)
         ELSE min(value)
     END AS value, count(*) AS classes, CAST(sum(CASE WHEN violated THEN 1 WHEN NOT violated THEN 0 END) AS BIGINT) AS
         violations, CAST(sum(CASE WHEN violated THEN class_size WHEN NOT violated THEN 0 END) AS BIGINT) AS records,

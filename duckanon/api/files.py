@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from duckanon.database import drafts, engine, interrupts, own_copy, sources, templates
 from duckanon.database.csv_files import Csv, read_csv
 from duckanon.database.csv_form import AS_FOUND, Reading
-from duckanon.database.paths import DATABASES, check_readable, check_unpacked, local, split
+from duckanon.database.paths import DATABASES, check_readable, check_unpacked, database_of, local, split
 from duckanon.database.relations import Target, columns_of, databases, relation_of
 from duckanon.errors import PolicyError, SourceError
 from duckanon.policy.names import fold, listed, suggestion, twice
@@ -128,6 +128,9 @@ def source(
     check_readable(path)
     if table is not None:
         return _rows(con, path, table, trust=trust)
+    if found.form is not None:
+        for number, file in enumerate(found.pieces or found.paths):
+            sources.check_form(file, found.form, found.called(number))
     if found.form == "parquet":
         return _parquet(con, found)
     if found.form == "json":
@@ -139,6 +142,8 @@ def source(
             _check_joined(con, found, read)
         return read
     check_unpacked(path)
+    if path.suffix.lower() not in DATABASES:
+        sources.check_form(path, "csv", name)
     form = (
         f"{name}:table" if path.suffix.lower() in DATABASES else "file.csv, file.parquet or file.duckdb:table"
     )
@@ -272,6 +277,9 @@ def _attached(con: duckdb.DuckDBPyConnection, path: Path) -> str:
     known = _catalogs(con)
     catalog = next((name for name, file in known.items() if file and path.samefile(file)), None)
     if catalog is None:
+        if not database_of(path):
+            sources.check_form(path, "csv", str(path))
+            raise SourceError(f"{str(path)!r} is no DuckDB database: give a text an ending of its own")
         foreign.check_database(path)
         catalog = _free(path.name.partition(".")[0], known)
         statement = templates.render(

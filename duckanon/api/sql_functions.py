@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from duckdb.func import ARROW
 
-from duckanon.audits.headers import audit_names
+from duckanon.audits.headers import audit_names, templates_of_macros
 from duckanon.database import engine, templates
 from duckanon.database.fingerprint import row_digests, tells_all
 from duckanon.database.interrupts import interruptible
@@ -75,7 +75,9 @@ def _called(statement: str) -> set[str]:
 def _any_name() -> re.Pattern[str]:
     """Pattern of the names of our functions, read from the files, since rendering the macros is slower."""
     return re.compile(
-        "|".join((*SCALARS, *TABLE_FUNCTIONS, "audit", *audit_names(), *hierarchies.macro_names())),
+        "|".join(
+            (*SCALARS, *TABLE_FUNCTIONS, *templates_of_macros(), *audit_names(), *hierarchies.macro_names())
+        ),
         re.IGNORECASE,
     )
 

@@ -18,6 +18,7 @@ from duckanon.errors import SourceError
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.policy.policy import AuditPolicy, options_from_toml, options_to_toml
+from duckanon.policy.subsets import key_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -99,6 +100,8 @@ def canonical(policy: AuditPolicy, columns: Sequence[tuple[str, str]], trees: Ma
         **thresholds,
         "l_diversity": policy.l_diversity,
         "c": None if policy.c is None else _short(policy.c),
+        "joint_t": _joint(policy, attributes),
+        "joint_distance": None if policy.joint_t is None else policy.joint_distance,
         **_shares(sensitive),
         "distance": {a.name: a.distance or "equal" for a in sensitive},
         "order": {a.name: list(a.order) for a in sensitive if a.order},
@@ -106,6 +109,12 @@ def canonical(policy: AuditPolicy, columns: Sequence[tuple[str, str]], trees: Ma
         "suppressed": policy.suppressed,
     }
     return options_to_toml({name: value for name, value in options.items() if value not in (None, {}, [])})
+
+
+def _joint(policy: AuditPolicy, attributes: Sequence[Attribute]) -> dict[str, Decimal]:
+    """Thresholds of several columns by their text, columns and keys in order."""
+    bound = bind.joint_thresholds(policy, attributes)
+    return {key_text(one.columns): _short(one.t) for one in bound}
 
 
 def _shares(sensitive: Sequence[Attribute]) -> dict[str, dict[str, Any]]:

@@ -17,6 +17,7 @@ MEMBERS = "class_member(class, value)"
 """Input of an audit that reads only the classes."""
 
 _VERDICT = "verdict_"
+_PLACE = re.compile(r"^-- place: (\d+)$", re.MULTILINE)
 _LINES = re.compile(r"\A(?:--[^\n]*\n)+")
 _ENTRY = re.compile(r"^-- (\w+): (.*(?:\n--  +.*)*)", re.MULTILINE)
 _ROWS = re.compile(r"(\w+) = the rows of (?:an? )?([\w*]+)\.sql")
@@ -45,6 +46,16 @@ class SharedRows(NamedTuple):
 def audit_names() -> tuple[str, ...]:
     """Names of the files of ``sql/audit``, sorted."""
     return tuple(sorted(path.stem for path in (templates.folder() / "audit").glob("*.sql")))
+
+
+def templates_of_macros() -> dict[str, int]:
+    """Macros with a template of their own in ``sql/macro``, with their places in ``sql/install.sql``."""
+    found = {}
+    for path in (templates.folder() / "macro").glob("*.sql.j2"):
+        place = _PLACE.search(path.read_text(encoding="utf-8"))
+        if place:
+            found[path.name.removesuffix(".sql.j2")] = int(place[1])
+    return found
 
 
 def audit_file(name: str, engine: str = "duckdb") -> str:

@@ -35,7 +35,6 @@ _WITHOUT_ATTRIBUTE = frozenset({"tree"})
 _ATTRIBUTE = "attribute"
 _LOOKED_UP_CTES = frozenset({"faced"})
 """CTEs with few rows that are joined to many rows, each of which finds one. DuckDB does not know the few."""
-_PLACE_PATTERN = re.compile(r"^-- place: (\d+)$", re.MULTILINE)
 _DIVERSITY_SUFFIX = "_l_diversity"
 _PLAIN_TEMPLATE = "macro/plain.sql.j2"
 _PART_TEMPLATE = "macro/part.sql.j2"
@@ -49,11 +48,8 @@ def bindings() -> dict[str, str]:
     ``macro/<name>.sql.j2``, or ``macro/plain.sql.j2`` for an audit of `headers.MEMBERS`. ValueError if such
     an audit reads values, because only a template of its own can say in which form.
     """
-    places = {}
-    for path in (templates.folder() / "macro").glob("*.sql.j2"):
-        placed = _PLACE_PATTERN.search(path.read_text(encoding="utf-8"))
-        if placed:
-            places[path.name.removesuffix(".sql.j2")] = (int(placed[1]), f"macro/{path.name}")
+    own = headers.templates_of_macros()
+    places = {name: (place, f"macro/{name}.sql.j2") for name, place in own.items()}
     for name in headers.audit_names():
         if name not in places and headers.header(name).reads == headers.MEMBERS:
             if _reads_values(name):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,11 @@ from duckanon.audits.legible import legible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from duckanon.audits.certificate import Certificate
+
+CHANGING = "the table holds other rows each time it is read: store it before it is audited"
+"""Error text for a table of which two parts of one audit see different rows."""
 
 COLUMNS = ("measure", "attribute", "threshold", "value", "classes", "violations", "records", "passed")
 """Columns of the report rows, as every AUDIT returns them."""
@@ -127,7 +132,9 @@ class Report:
         Method of the release, and the reason for it; None if a relation was only audited.
     evidence : dict or None
         Record of the audit, if it was requested: ``policy``, ``policy_hash``, ``fingerprint`` of the rows,
-        versions of the programs, ``audited_at``.
+        versions of the programs, ``audited_at``; ``certificates`` of joint t-closeness.
+    certificates : tuple of Certificate
+        What proves the measures of several columns together.
     """
 
     name: str
@@ -136,6 +143,7 @@ class Report:
     warnings: tuple[str, ...] = ()
     plan: str | None = None
     evidence: dict[str, Any] | None = None
+    certificates: tuple[Certificate, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def passed(self) -> bool:
@@ -160,7 +168,8 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data of the report: name, passed, measures, violations, warnings, plan, evidence."""
-        return {"passed": self.passed, **asdict(self)}
+        told = asdict(replace(self, certificates=()))
+        return {"passed": self.passed, **{name: told[name] for name in told if name != "certificates"}}
 
     def to_json(self) -> str:
         """JSON text of `to_dict`; numbers stay numbers, dates and others become text."""

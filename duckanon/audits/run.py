@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Literal
 from duckanon.audits.columns import SHARE_MEASURES, audit_columns, rank
 from duckanon.audits.evidence import evidence_of
 from duckanon.audits.headers import rows_of
+from duckanon.audits.joint import audited_together
 from duckanon.audits.legible import legible
-from duckanon.audits.report import Measure, Report, Violation
+from duckanon.audits.report import CHANGING, Measure, Report, Violation
 from duckanon.database import engine, own_copy, templates
 from duckanon.database.csv_files import read_csv
 from duckanon.database.engine import temporary, transaction
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
+    from duckanon.audits.certificate import Certificate
     from duckanon.audits.columns import AuditColumn
     from duckanon.policy.bind import Attribute
     from duckanon.statements.options import Options
@@ -67,7 +69,10 @@ def audit_relation(
         report = replace(report, warnings=(*report.warnings, *_unknown_values(report), *beyond))
         if not evidence:
             return report
-        return replace(report, evidence=evidence_of(con, whole, policy, trees).to_dict())
+        proofs = (
+            {"certificates": [one.to_dict() for one in report.certificates]} if report.certificates else {}
+        )
+        return replace(report, evidence=evidence_of(con, whole, policy, trees).to_dict() | proofs)
 
 
 def kept_relation(con: duckdb.DuckDBPyConnection, relation: str, policy: AuditPolicy, stage: str) -> str:
@@ -230,17 +235,24 @@ def audit_attributes(
     trees: Mapping[str, str],
     *,
     name: str,
+    certificates: Mapping[str, Certificate] | None = None,
 ) -> Report:
     """Audit of the columns of a relation with known roles, thresholds and trees.
 
-    A tree (value, level, node) is SQL text, by column. PolicyError without a quasi-identifier.
+    A tree (value, level, node) is SQL text, by column. `certificates` of several columns together, by their
+    name, are checked in place of new ones. PolicyError without a quasi-identifier.
     """
     quasi = [attribute.name for attribute in attributes if attribute.role is Role.QUASI_IDENTIFIER]
     if not quasi:
         raise PolicyError("an audit needs at least one quasi-identifier")
     asked = audit_columns(attributes, policy, trees)
     texts = {attribute.name for attribute in attributes if attribute.type == "VARCHAR"}
-    return audit_sql(con, relation, quasi, asked, k=policy.k, name=name, texts=texts)
+    together = bind.joint_thresholds(policy, attributes)
+    with transaction(con, last=False, whole=False) if together else nullcontext():
+        report = audit_sql(con, relation, quasi, asked, k=policy.k, name=name, texts=texts)
+        if not together:
+            return report
+        return audited_together(con, relation, quasi, together, report, texts=texts, given=certificates)
 
 
 VIOLATIONS_LISTED = 100
@@ -252,9 +264,6 @@ COLUMNS_PER_STATEMENT = 16
 
 CLASS_FIGURES = 3
 """Rows at the end of a report that are figures of the classes."""
-
-CHANGING = "the table holds other rows each time it is read: store it before it is audited"
-"""Error text for a table of which two parts of one audit see different rows."""
 
 
 def audit_sql(

@@ -79,6 +79,10 @@ def anonymize(
     """Release a file or table as a new file."""
     release_policy = policy_of_flags(flags, policy)
     path, table = paths.split(target)
+    if target == sources.STDIN:
+        raise ReleaseError(
+            "a release is audited as a file: give OUT a name, or use duckanon stream for a pipe"
+        )
     trees = hierarchy_names(release_policy)
     asked: dict[str, Any] = {"overwrite": overwrite}
     if csv_formulas is not None:

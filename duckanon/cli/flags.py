@@ -2,7 +2,8 @@
 
 A column is written by its name, or in double quotes as in SQL if the name has a comma, an equals sign or a
 quote: ``'"last, first",age'``, ``'"x=y"=0.1'``. A flag for several columns may be repeated. --alpha also
-takes named values of a column, as ``diagnosis.HIV=0.2``; a column with a dot is quoted there.
+takes named values of a column, as ``diagnosis.HIV=0.2``; a column with a dot is quoted there. -t takes
+several columns together, as ``(age,diagnosis)=0.3``.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duckanon.database.csv_form import Reading
-from duckanon.database.engine import first_line
 from duckanon.database.paths import check_local, open_plain
 from duckanon.errors import DuckanonError, PolicyError, StatementError
 from duckanon.policy.checks import SHARE_OPTIONS, decimal
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 LISTS = ("quasi_identifiers", "sensitive", "identifiers", "insensitive", "subject")
 NUMBERS = (
-    "t", "l", "c", *SHARE_OPTIONS, "p_percent", "digits", "weights", "suppression_limit",
+    "t", "l", "c", *SHARE_OPTIONS, "joint_t", "p_percent", "digits", "weights", "suppression_limit",
 )  # fmt: skip
 
 _EXAMPLES_BY_OPTION = {"quasi_identifiers": "--qi age,zip", "k": "-k 5"}
@@ -39,7 +39,8 @@ _QUOTE, _DOUBLE = "'", '"'
 _QUOTED = r'"(?:[^"]|"")*"'
 _VALUE = rf'(?P<value>{_QUOTED}|[^,"\s][^,]*?|)\s*(?:,|\Z)'
 _NAME = re.compile(rf"\s*{_VALUE}")
-_PAIR = re.compile(rf'\s*(?:(?P<column>{_QUOTED}|[^,="\s][^,=]*?)\s*=\s*)?{_VALUE}')
+_COLUMNS_TOGETHER = rf'\((?:{_QUOTED}|[^()"])*\)'
+_PAIR = re.compile(rf'\s*(?:(?P<column>{_COLUMNS_TOGETHER}|{_QUOTED}|[^,="\s][^,=]*?)\s*=\s*)?{_VALUE}')
 _PAIR_OF_VALUE = re.compile(
     rf'\s*(?:(?P<column>{_QUOTED}|[^,=".\s][^,=".]*?)\s*(?:\.(?P<named>{_QUOTED}|[^,="\s][^,="]*?)\s*)?=\s*)?{_VALUE}'
 )
@@ -193,7 +194,7 @@ def read_text(file: Path, what: str, *, error: type[DuckanonError] = DuckanonErr
         return io.StringIO(data.decode("utf-8-sig"), newline=None).read()
     except (OSError, UnicodeDecodeError) as unread:
         name = "from the standard input" if str(file) == "-" else repr(str(file))
-        why = unread.strerror if isinstance(unread, OSError) else first_line(unread)
+        why = unread.strerror if isinstance(unread, OSError) else "it is no text in UTF-8"
         raise error(f"cannot read the {what} {name}: {why}") from unread
 
 
@@ -261,6 +262,11 @@ def _columns(name: str, values: Sequence[str]) -> str | list[str]:
 def _by_column(name: str, entries: Sequence[tuple[_Word | None, _Word]]) -> Any:
     """Return one value for all columns, or values by column; raise for both, or for two values for all."""
     plain = [value.text for column, value in entries if column is None]
+    if len(plain) == 2 and name in NUMBERS and plain[0] == "0" and plain[1].isdecimal():
+        raise PolicyError(
+            f"{flag(name)} {','.join(plain)}: a decimal has a point, {'.'.join(plain)}; for columns give "
+            "column=value pairs"
+        )
     if len(plain) > 1:
         raise PolicyError(
             f"{flag(name)} has two values for all columns, {plain[0]!r} and {plain[1]!r}: "
@@ -333,5 +339,7 @@ def _plain(name: str, text: str) -> Any:
             if name in {"c", "p_percent", "suppression_limit"}
             else "a number or column=number pairs"
         )
-        raise PolicyError(f"{flag(name)} takes {form}, not {text!r}")
+        share = decimal(text.removesuffix("%").rstrip()) if text.endswith("%") else None
+        hint = "" if share is None else f"; {text} is {share if name == 'p_percent' else share / 100}"
+        raise PolicyError(f"{flag(name)} takes {form}, not {text!r}{hint}")
     return number

@@ -73,7 +73,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     warnings.showwarning = _warn
     warnings.simplefilter("always", DuckanonWarning)
     try:
-        code = app(given, standalone_mode=False, prog_name="duckanon")
+        code = _coded(given)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BrokenPipeError:
+        # Nobody reads the output, as after `| head`. Python would flush once more, and exit with 120.
+        code = ERROR
+        for stream in (1, 2):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+    sys.exit(code)
+
+
+def _coded(given: list[str]) -> int:
+    """Run a command, print its error, and return its exit code."""
+    try:
+        code: int | None = app(given, standalone_mode=False, prog_name="duckanon")
+    except SystemExit as left:
+        # typer ends with 1 if nobody reads the output, and 1 means a violation; a completion ends with 0.
+        code = ERROR if left.code else PASSED
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED_CODE
     except Exception as failure:  # noqa: BLE001 - unexpected errors are reported, too
@@ -85,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         written = interrupts.written()
         complain(f"interrupted: {'its file is written' if written else 'nothing was released'}")
         code = ERROR
-    sys.exit(code or PASSED)
+    return code or PASSED
 
 
 def _failed(failure: Exception, *, debug: bool) -> int:

@@ -32,6 +32,7 @@ from duckanon.policy.checks import (
     Objective,
     Release,
 )
+from duckanon.policy.joint import JointDistanceWord
 from duckanon.policy.kinds import RULES
 from duckanon.policy.methods import METHODS
 
@@ -111,7 +112,7 @@ OF_POLICY = {
     ),
     "t": Option(
         "largest EMD between a class and the table, above 0, at most 1", (), "none",
-        "-t 0.15 or -t charge=0.15,age=0.3", _ONE_OR_BY_COLUMN, list,
+        "-t 0.15 or -t 'charge=0.15,(age,diagnosis)=0.3'", _ONE_OR_BY_COLUMN, list,
     ),
     "l": Option(
         "least diversity of the sensitive values of a class, at least 1", (), "none",
@@ -137,6 +138,14 @@ OF_POLICY = {
     "enhanced_beta": Option(
         "beta-likeness by the lesser of beta and -ln of the share in the table", (), "none",
         "--enhanced-beta 1 or --enhanced-beta diagnosis=1", _ONE_OR_BY_COLUMN, list,
+    ),
+    "joint_t": Option(
+        "largest EMD of several columns together; -t takes it, too", (), "none",
+        "--joint-t '(age,diagnosis)=0.3'", "(COLUMN,...)=NUMBER,...", list,
+    ),
+    "joint_distance": Option(
+        "distance of values of several columns, where -t is for these together: the greatest of the "
+        "columns, or their mean", get_args(JointDistanceWord), "maximum",
     ),
     "distance": Option(
         "ground distance of a sensitive column", get_args(Distance),
@@ -200,7 +209,9 @@ OF_POLICY = {
 """Options of a policy, by name: whatever is given reaches a command as `flags`, by the same names."""
 
 OF_AUDIT = (
-    "quasi_identifiers", "sensitive", "k", "t", "l", "l_diversity", "c", *SHARE_OPTIONS, "distance",
+    "quasi_identifiers", "sensitive", "k", "t", "l", "l_diversity", "c", *SHARE_OPTIONS, "joint_t",
+    "joint_distance",
+    "distance",
 )  # fmt: skip
 """Options of a policy that every audit has."""
 
@@ -273,6 +284,8 @@ def command(*shared: str, examples: tuple[str, str], **own: Option) -> Callable[
         @functools.wraps(function)
         def called(*places: object, **given: Any) -> int:
             values = {**{name: _unset(option) for name, option in options.items()}, **given}
+            for name in values.keys() & options.keys():
+                values[name] = _chosen(values[name], options[name].choices)
             timeout, quiet, verbose = (values.pop(name, None) for name in ("timeout", "quiet", "verbose"))
             flags, keys = _worded(values)
             words = functools.partial(in_words, flags=flags, keys=keys)
@@ -312,10 +325,17 @@ def _arguments(values: dict[str, Any], options: Mapping[str, Option]) -> dict[st
     """Values of the options as a command takes them; a DuckanonError for an unknown format."""
     if values.get("form") is not None:
         known_form(values["form"], options["form"].choices)
+    if values.get("output") == Path("-"):
+        values["output"] = None
     if "null" in values:
         values["reading"] = read_reading(*(values.pop(name) for name in ("read", "dateformat", "null")))
     flags = {name: values.pop(name) for name in options if name in OF_POLICY}
     return {**values, "flags": flags} if flags else values
+
+
+def _chosen(value: Any, choices: Sequence[str]) -> Any:
+    """A value, or the choice that it is in capitals, as the words of a policy are read."""
+    return value.lower() if isinstance(value, str) and value.lower() in choices else value
 
 
 def _unset(option: Option) -> object:

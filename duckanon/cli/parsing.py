@@ -17,6 +17,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from duckanon.cli.output import ERROR, complain
 from duckanon.errors import DuckanonError
+from duckanon.policy.names import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, MutableMapping, Sequence
@@ -30,6 +31,9 @@ UNCOMPLETED_PART = "_DUCKANON_BEFORE"
 
 _NUMBERS = {"valid integer": "a whole number", "valid number": "a number"}
 """What an option takes, by the words of typer for it."""
+
+_LONG_DASHES = ("\u2013", "\u2014")
+"""Dashes that word processors write for -."""
 
 _TEXTS = {"MARK", "TEXT"}
 """Forms of options whose value may be the empty text."""
@@ -54,6 +58,8 @@ class _Strict:
         try:
             read: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
         except typer.BadParameter as wrong:
+            if "is not readable" in wrong.message:
+                raise DuckanonError(f"{wrong.message.removesuffix('.')}: permission denied") from wrong
             if isinstance(wrong.param, TyperArgument):
                 raise DuckanonError(f"{_shown(wrong.param, ctx)} is missing: {_form(self, ctx)}") from wrong
             name = None if wrong.param is None else wrong.param.opts[0]
@@ -65,8 +71,11 @@ class _Strict:
             before, surplus, words = wrong.format_message().partition(_SURPLUS)
             if before or not surplus:
                 raise
-            parted = any(word.startswith(",") or word.endswith(",") for word in given)
-            why = "a list has no blank after a comma" if parted else _form(self, ctx)
+            why = _form(self, ctx)
+            if any(word.startswith(",") or word.endswith(",") for word in given):
+                why = "a list has no blank after a comma"
+            elif any(word.startswith(_LONG_DASHES) for word in given):
+                why = "an option begins with -, not with a long dash"
             raise DuckanonError(f"{words.strip('()')!r} is too much: {why}") from wrong
         except typer.Exit as left:
             # Exit code 1 means a violation, and an unknown shell is an error.
@@ -88,6 +97,13 @@ class Group(_Strict, TyperGroup):
             raise typer.Exit(ERROR)
         return super().parse_args(ctx, args)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command; a DuckanonError with the nearest name for an unknown one."""
+        if args and self.get_command(ctx, args[0]) is None and not ctx.resilient_parsing:
+            hint = suggestion(args[0].lower(), self.commands) or f": {ctx.command_path} -h lists them"
+            raise DuckanonError(f"no command {args[0]!r}{hint}")
+        return super().resolve_command(ctx, args)
+
 
 def _check(command: Any, ctx: Any, args: list[str]) -> None:
     """Raise if an option is unknown, or is repeated and takes one value."""
@@ -97,6 +113,8 @@ def _check(command: Any, ctx: Any, args: list[str]) -> None:
         values, _, order = command.make_parser(ctx).parse_args(list(args))
     except typer.TyperException as wrong:
         unknown = getattr(wrong, "option_name", None)
+        if unknown is not None and "requires an argument" in wrong.format_message():
+            raise DuckanonError(f"{unknown} has no value: {ctx.command_path} -h shows its form") from wrong
         if unknown is None or not hasattr(wrong, "possibilities"):
             raise
         if any(blank in unknown for blank in " \n"):
@@ -129,6 +147,7 @@ def _nearest(unknown: str, ctx: Any) -> str:
     """Question with the nearest known option, without regard to dashes."""
     known = {name.lstrip("-"): name for name in _option_names(ctx)}
     written = unknown.lstrip("-").replace("_", "-")
+    written = written if written in known else written.lower()
     near = [written] if written in known else get_close_matches(written, known, n=1)
     return f", did you mean {known[near[0]]}?" if near else f": {ctx.command_path} -h lists them"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -175,10 +176,17 @@ def _run_text(
     if database is not None:
         check_local(database)
         check_opened(database)
+        if database.is_file() and database.stat().st_size and not database_of(database):
+            # DuckDB would open a CSV as views of a database in memory, where a release is lost at the end.
+            raise SourceError(
+                f"-d {str(database)!r} is no DuckDB database: name a file in SQL, FROM '{database}'"
+            )
     if picture is not None and picture.exists():
         raise SourceError(f"{str(picture)!r} exists: a picture never overwrites, give a new name")
     try:
-        with connect(database or ":memory:", python_enable_replacements=False) as con:
+        # A file that cannot be written is opened for reading, so that its views can be audited.
+        read_only = database is not None and existed and not os.access(database, os.W_OK)
+        with connect(database or ":memory:", read_only=read_only, python_enable_replacements=False) as con:
             for outcome in con.outcomes(text, name=name, effect=effect):
                 show(outcome, form)
                 if isinstance(outcome, Outcome) and outcome.violated:

@@ -33,6 +33,8 @@ def sql_kit(
 ) -> int:
     """Write install.sql and gate.sql for the stock duckdb."""
     check_local(folder)
+    if str(folder) == "-":
+        raise SourceError("DIR is a folder for two files: give its name, . for this one")
     files = [folder / name for name in KIT]
     present = [str(file) for file in files if file.exists() or file.is_symlink()]
     if present and not overwrite:

@@ -271,6 +271,8 @@ def _run(job: _Job, done: _Done) -> None:
         stack.enter_context(terminable())
         rows = None if job.other is None else _stored(stack, job, job.other)
         descriptor = feed.opened(job.source if rows is None else Path(os.devnull))
+        if job.source is not None and job.source.is_file():
+            sources.check_form(job.source, "csv" if job.forms[0] == "csv" else "json", str(job.source))
         if job.source is not None or rows is not None:
             stack.callback(os.close, descriptor)
         output = created(job.target, descriptor)

@@ -99,6 +99,8 @@ def _make(parent: Path, begun: list[Path], held: list[tuple[Path, int]]) -> None
             folder.mkdir(mode=0o700)
         except FileExistsError:
             continue
+        except OSError as refused:
+            raise OSError(refused.errno, refused.strerror, str(parent)) from refused
         try:
             lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         except FileNotFoundError:

@@ -124,6 +124,8 @@ def described(failure: BaseException) -> str:
     """One or two lines for a user: our message, or the engine's first line and place."""
     if isinstance(failure, DuckanonError):
         return str(failure)
+    if isinstance(failure, OSError) and failure.filename is not None and failure.strerror:
+        return f"{str(failure.filename)!r}: {failure.strerror}"
     at = place(failure)
     return first_line(failure) + ("" if at is None else f" ({Place(*at)})")
 

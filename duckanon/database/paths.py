@@ -63,7 +63,7 @@ def check_readable(path: Path) -> None:
         if path.is_symlink() and not path.exists():
             raise SourceError(f"{shown} is a link to {str(path.readlink())!r}, which does not exist")
         if not path.exists():
-            raise SourceError(f"{shown} does not exist")
+            raise SourceError(f"{shown} does not exist{_of_table(path)}")
         if path.is_dir():
             raise SourceError(f"{shown} is a folder: give a file")
         with open_plain(path) as file:
@@ -71,6 +71,14 @@ def check_readable(path: Path) -> None:
                 raise SourceError(f"{shown} is empty")
     except OSError as unread:
         raise SourceError(f"{shown} cannot be read: {unread.strerror}") from unread
+
+
+def _of_table(path: Path) -> str:
+    """Hint if a path is a database with a table behind it, ``hospital.duckdb/patients``."""
+    found = re.match(rf"(.*?(?:{'|'.join(map(re.escape, DATABASES))}))[./\\](.+)", str(path), re.DOTALL)
+    if found is None or not Path(found[1]).is_file():
+        return ""
+    return f": a table of a database is named as '{found[1]}:{found[2]}'"
 
 
 def database_of(file: Path) -> bool:

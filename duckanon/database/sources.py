@@ -47,6 +47,17 @@ _MARK = b"\xef\xbb\xbf"
 _GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
 """First bytes of a gzip file and of a Parquet file."""
 
+_ZSTD = re.compile(rb"(?:\x28\xb5\x2f|[\x50-\x5f]\x2a\x4d)")
+"""First bytes of a file of zstd."""
+
+_OTHER_BEGINS = {
+    _GZIP: "is packed by gzip: give it the ending .gz, as in .csv.gz",
+    b"\x28\xb5\x2f\xfd": "is packed by zstd: give it the ending .zst, as in .csv.zst",
+    b"SQLite format 3\0": "is a database of SQLite: export its table as CSV",
+    b"PK\x03\x04": "is a spreadsheet or an archive of zip: save it as CSV",
+}
+"""What a file is by its first bytes, and what to do, if it is none of `FORMS`."""
+
 _PATTERN = re.compile(r"[*?[]")
 _HIVE = re.compile(r"([^=/]+)=([^/]*)")
 
@@ -121,7 +132,7 @@ def gathered(name: str, room: Callable[[], Path]) -> Files:
                     f"{name!r} means files of two forms, {origins[0]!r} and {other!r}: name one"
                 )
         unpacked = [
-            _unpacked(path, room) if _packing(origin) else path
+            _unpacked(path, room, origin) if _packing(origin) else path
             for path, origin in zip(found, origins, strict=True)
         ]
         if name == STDIN:
@@ -134,6 +145,23 @@ def gathered(name: str, room: Callable[[], Path]) -> Files:
     except (OSError, pa.ArrowException) as unread:
         why = (unread.strerror if isinstance(unread, OSError) else None) or engine.first_line(unread)
         raise SourceError(f"{name!r} cannot be read: {why}") from unread
+
+
+def check_form(path: Path, form: Form, called: str) -> None:
+    """Raise if a file is of another form than its ending says, by its first and last bytes."""
+    with open_plain(path) as file:
+        begin = file.read(16)
+        file.seek(-min(4, path.stat().st_size), os.SEEK_END)
+        parquet = begin.startswith(_PARQUET) and file.read() == _PARQUET
+    what = next((words for first, words in _OTHER_BEGINS.items() if begin.startswith(first)), None)
+    if begin[8:12] == b"DUCK":
+        what = "is a database of DuckDB: give it the ending .duckdb, and name a table as in file.duckdb:table"
+    elif parquet and form != "parquet":
+        what = "is a file of Parquet: give it the ending .parquet"
+    elif form == "parquet" and what is None and not begin.startswith(b"PAR"):
+        what = "is no file of Parquet: give a text the ending .csv or .json"
+    if what is not None:
+        raise SourceError(f"{called!r} {what}")
 
 
 def named(name: str) -> list[Path]:
@@ -279,10 +307,14 @@ def _new(room: Callable[[], Path]) -> Path:
     return room() / f"draft.{next(_numbers)}"
 
 
-def _unpacked(path: Path, room: Callable[[], Path]) -> Path:
+def _unpacked(path: Path, room: Callable[[], Path], called: str) -> Path:
     """Return the plain file in a packed one; its packing is told by its first bytes."""
     with open_plain(path) as file:
-        packing = "gzip" if file.read(2) == _GZIP else "zstd"
+        begin = file.read(3)
+        packing = "gzip" if begin.startswith(_GZIP) else "zstd"
+        if packing == "zstd" and not _ZSTD.match(begin):
+            plain_name = Path(called).stem
+            raise SourceError(f"{called!r} is not packed, against its ending: rename it to {plain_name!r}")
         file.seek(0)
         target = _new(room)
         with target.open("xb") as out, pa.CompressedInputStream(pa.PythonFile(file, "r"), packing) as packed:

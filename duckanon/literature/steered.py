@@ -150,12 +150,16 @@ def steered_evenly(
     base: Method = mdav,
 ) -> NDArray[np.int64]:
     """Return classes as Algorithm 1 forms them, steered to t, to l or to both, for any number of records."""
-    # The number of buckets b is at least k, l and Eq. 2. The n mod b records in the middle of the sensitive
-    # order are set aside, because they change the EMD of a class least. Afterwards each joins the class with
-    # the nearest mean that keeps the threshold with the record, else the nearest class.
+    # The number of buckets b is at least k, l, the records that a largest share needs, and Eq. 2. The n mod b
+    # records in the middle of the sensitive order are set aside, because they change the EMD of a class
+    # least. Afterwards each joins the class with the nearest mean that keeps the threshold with the record,
+    # else the nearest class.
     matrix, values = finite_points(points), np.asarray(codes)
     n = len(matrix)
-    least = max(k, 1 if threshold.l is None else math.ceil(threshold.l))
+    values_needed = 1 if threshold.l is None else math.ceil(threshold.l)
+    if threshold.shares is not None:
+        values_needed = max(values_needed, threshold.shares.least_records)
+    least = max(k, values_needed)
     count = min(n, least if threshold.t is None else max(least, least_size(n, k, Fraction(threshold.t))))
     spare = n % count
     order = np.argsort(values, kind="stable")
@@ -164,10 +168,11 @@ def steered_evenly(
     labels = np.full(n, -1)
     labels[kept] = steered_tcloseness(
         matrix[kept], values[kept], k, buckets=count, weight=weight, base=base,
-        apart=threshold.l is not None,
+        apart=values_needed > 1,
     )  # fmt: skip
+    unit = minmax(matrix)
     for record in aside:
-        _join(minmax(matrix), values, threshold, labels, int(record))
+        _join(unit, values, threshold, labels, int(record))
     return labels
 
 

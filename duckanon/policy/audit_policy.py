@@ -20,12 +20,14 @@ from duckanon.policy.checks import (
     Number,
     checked,
 )
+from duckanon.policy.joint import JointDistanceWord, split_t
 from duckanon.policy.names import CLASS, ByColumn, fold, suggestion, unknown_option
+from duckanon.policy.subsets import BySubset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-THRESHOLD_OPTIONS = ("k", "t", "l", "l_diversity", "c", *SHARE_OPTIONS)
+THRESHOLD_OPTIONS = ("k", "t", "l", "l_diversity", "c", *SHARE_OPTIONS, "joint_t", "joint_distance")
 """Options of AUDIT that replace thresholds of the policy of an anonymized view."""
 
 ROLES = ("quasi_identifiers", "sensitive", "identifiers", "insensitive")
@@ -33,6 +35,9 @@ ROLES = ("quasi_identifiers", "sensitive", "identifiers", "insensitive")
 
 HierarchyRows = Hierarchy | Mapping[Any, Any] | Iterable[Iterable[Any]]
 """Types that a user may give as a hierarchy: a `Hierarchy`, labels by leaf, or rows."""
+
+Thresholds = Mapping[Any, Number]
+"""Type of t from a user: by column, or by several columns, a tuple or text in parentheses."""
 
 AlphaNumber = Number | Mapping[str, Number | Mapping[str, Number]]
 """Types of alpha from a user: a number, numbers by column, or by column and value."""
@@ -83,6 +88,10 @@ class Asking(Protocol):
     @property
     def enhanced_beta(self) -> Decimal | ByColumn[Decimal] | None: ...  # noqa: D102
     @property
+    def joint_t(self) -> BySubset[Decimal] | None: ...  # noqa: D102
+    @property
+    def joint_distance(self) -> JointDistanceWord: ...  # noqa: D102
+    @property
     def distance(self) -> ByColumn[Distance]: ...  # noqa: D102
     @property
     def order(self) -> ByColumn[tuple[str, ...]]: ...  # noqa: D102
@@ -100,7 +109,7 @@ class AuditPolicy:
         Columns that make the equivalence classes, at least one.
     sensitive : str or iterable of str
         Columns that l-diversity and t-closeness protect.
-    k, t, l, l_diversity, c, alpha, delta, beta, enhanced_beta, distance, order,
+    k, t, l, l_diversity, c, alpha, delta, beta, enhanced_beta, joint_t, joint_distance, distance, order,
     hierarchies
         As in `Policy`, all optional. k, t and l without a threshold are reported and not judged; alpha,
         delta and beta are measured where they are asked for.
@@ -126,6 +135,8 @@ class AuditPolicy:
     delta: Decimal | ByColumn[Decimal] | None
     beta: Decimal | ByColumn[Decimal] | None
     enhanced_beta: Decimal | ByColumn[Decimal] | None
+    joint_t: BySubset[Decimal] | None
+    joint_distance: JointDistanceWord
     distance: ByColumn[Distance]
     order: ByColumn[tuple[str, ...]]
     hierarchies: ByColumn[Hierarchy]
@@ -138,7 +149,7 @@ class AuditPolicy:
         quasi_identifiers: Columns,
         sensitive: Columns = (),
         k: SupportsIndex | None = None,
-        t: Number | Mapping[str, Number] | None = None,
+        t: Number | Thresholds | None = None,
         l: Number | Mapping[str, Number] | None = None,  # noqa: E741 - as above
         l_diversity: LDiversity = "distinct",
         c: Number | None = None,
@@ -146,6 +157,8 @@ class AuditPolicy:
         delta: Number | Mapping[str, Number] | None = None,
         beta: Number | Mapping[str, Number] | None = None,
         enhanced_beta: Number | Mapping[str, Number] | None = None,
+        joint_t: Thresholds | None = None,
+        joint_distance: JointDistanceWord = "maximum",
         distance: Mapping[str, Distance] | None = None,
         order: Mapping[str, Sequence[str]] | None = None,
         hierarchies: Mapping[str, HierarchyRows] | None = None,
@@ -155,6 +168,7 @@ class AuditPolicy:
         store(self, {name: value for name, value in given.items() if name != "k"})
         object.__setattr__(self, "k", None if k is None else checked("k", k))
         check_roles(self, ROLES[:2])
+        split_t(self)
         check_sensitive(self)
 
     def override(self, **thresholds: Any) -> AuditPolicy:
@@ -163,10 +177,15 @@ class AuditPolicy:
         Parameters
         ----------
         **thresholds : object
-            Some of `THRESHOLD_OPTIONS`. An l_diversity other than 'recursive' drops c.
+            Some of `THRESHOLD_OPTIONS`. An l_diversity other than 'recursive' drops c; another t drops t of
+            several columns, too.
         """
         if thresholds.get("l_diversity", "recursive") != "recursive":
             thresholds.setdefault("c", None)
+        if "t" in thresholds:
+            several = isinstance(checked("t", thresholds["t"]), BySubset)
+            if thresholds.setdefault("joint_t", None) is None and not several:
+                thresholds.setdefault("joint_distance", "maximum")
         return replace(self, **thresholds)
 
 

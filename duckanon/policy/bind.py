@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from duckanon.errors import PolicyError
 from duckanon.policy.audit_policy import ROLES
 from duckanon.policy.checks import SHARE_OPTIONS
+from duckanon.policy.joint import JointThreshold
 from duckanon.policy.kinds import NUMBERS, RULES, default_rule, enum_values, kind_of, rule_of
 from duckanon.policy.names import CLASS, RECORDS, ByColumn, columns_listed, fold, shortened, suggestion, twice
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from decimal import Decimal
 
+    from duckanon.policy.audit_policy import Asking
     from duckanon.policy.checks import Distance, Hierarchy
     from duckanon.policy.kinds import AsItIs, Kind, Recode
     from duckanon.policy.policy import AuditPolicy, Policy
@@ -39,6 +41,7 @@ _INSTEAD = {
 _LARGEST_STEP = 28
 """Largest power of ten for which 2 x step x records of a class fits into 128 bits."""
 
+_BETWEEN_NAMES = re.compile(r"[\s,;|]+")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _ARRAY_IN_TUPLE = re.compile(r"\bTUPLE\(.*\[\d+\].*\)")
 _UNION = re.compile(r"\bUNION\(")
@@ -184,6 +187,9 @@ def _parted(name: str, columns: Sequence[str]) -> str:
     for column in columns if len(columns) > 1 else ():
         if fold(name) in (fold(part.strip()) for part in column.split(",")):
             return f"; {column!r} is one name in double quotes."
+    parts = _BETWEEN_NAMES.split(name.strip("[](){} "))
+    if len(parts) > 1 and {fold(part) for part in parts} <= {fold(column) for column in columns}:
+        return f"; it is {len(parts)} columns in one text: write a list."
     return ""
 
 
@@ -330,6 +336,25 @@ def _sensitive(policy: AuditPolicy, name: str, type_text: str) -> Attribute:
         beta=_of(policy.beta, name),
         enhanced_beta=_of(policy.enhanced_beta, name),
     )
+
+
+def joint_thresholds(policy: Asking, attributes: Sequence[Attribute]) -> tuple[JointThreshold, ...]:
+    """Thresholds of several columns together, bound to the columns of the source; names are in order."""
+    bound = ByColumn({attribute.name: attribute for attribute in attributes})
+    found = []
+    for columns, t in (policy.joint_t or {}).items():
+        if isinstance(columns, tuple):
+            parts = sorted((bound[column] for column in columns), key=lambda one: one.name)
+            found.append(
+                JointThreshold(
+                    tuple(one.name for one in parts),
+                    tuple(one.distance == "ordered" for one in parts),
+                    tuple(one.order for one in parts),
+                    policy.joint_distance == "maximum",
+                    t,
+                )
+            )
+    return tuple(sorted(found, key=lambda one: one.columns))
 
 
 def _declared(orders: ByColumn[tuple[str, ...]], name: str, type_text: str) -> tuple[str, ...] | None:

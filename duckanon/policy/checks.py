@@ -9,12 +9,15 @@ from operator import index
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from duckanon.errors import PolicyError
+from duckanon.policy.joint import JointDistanceWord, t_of
 from duckanon.policy.kinds import RULES
 from duckanon.policy.methods import ALIASES, METHODS
 from duckanon.policy.names import ByColumn, fold, shortened, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from duckanon.policy.subsets import BySubset
 
 Distance = Literal["ordered", "equal", "hierarchical"]
 LDiversity = Literal["distinct", "entropy", "recursive"]
@@ -190,6 +193,20 @@ def _positive(most: int) -> Callable[[str, Any], Decimal]:
         return threshold
 
     return check
+
+
+def _t(option: str, value: Any) -> Decimal | ByColumn[Decimal] | BySubset[Decimal] | None:
+    """Return t of all columns, by column, or by one and several columns."""
+    several = t_of(option, value, _positive(1)) if isinstance(value, Mapping) else None
+    return _one_or_by_column(_positive(1))(option, value) if several is None else several
+
+
+def _joint_t(option: str, value: Any) -> BySubset[Decimal] | None:
+    """Return t by several columns."""
+    several = t_of(option, value, _positive(1)) if isinstance(value, Mapping) else None
+    if several is None and value is not None:
+        raise PolicyError(f"{option} takes t by several columns: write t = {{(age, diagnosis): 0.3}}")
+    return several
 
 
 def _alpha(option: str, value: Any) -> Alpha:
@@ -434,7 +451,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "sensitive": _columns,
     "identifiers": _columns,
     "insensitive": _columns_or_rest,
-    "t": _one_or_by_column(_positive(1)),
+    "t": _t,
     "l": _one_or_by_column(_l),
     "l_diversity": _word(get_args(LDiversity)),
     "c": _optional(_c),
@@ -442,6 +459,8 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "delta": _one_or_by_column(_positive(DELTA_MAX)),
     "beta": _one_or_by_column(_positive(_MAX_THRESHOLD)),
     "enhanced_beta": _one_or_by_column(_positive(_MAX_THRESHOLD)),
+    "joint_t": _joint_t,
+    "joint_distance": _word(get_args(JointDistanceWord)),
     "distance": _by_column(_word(get_args(Distance))),
     "order": _by_column(_order),
     "hierarchies": _by_column(_hierarchy),

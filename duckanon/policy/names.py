@@ -62,7 +62,9 @@ def unknown_option(name: str, known: Sequence[str]) -> str:
     """Error text in one line for an unknown option: the nearest name, if one is near, and all known names."""
     if name in NOT_ENFORCED:
         return f"option {name!r} is refused: {NOT_ENFORCED[name]}"
-    return f"unknown option {name!r}{suggestion(name, known) or ';'} Options: {', '.join(known)}"
+    # The command line has a short name for it.
+    near = suggestion("quasi_identifiers" if name == "qi" else name, known)
+    return f"unknown option {name!r}{near or ';'} Options: {', '.join(known)}"
 
 
 def columns_listed(names: Iterable[str]) -> str:

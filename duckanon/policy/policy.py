@@ -17,6 +17,7 @@ from duckanon.policy.audit_policy import (
     AlphaNumber,
     AuditPolicy,
     HierarchyRows,
+    Thresholds,
     audited,
     check_columns,
     check_roles,
@@ -26,7 +27,9 @@ from duckanon.policy.audit_policy import (
     whole_l,
 )
 from duckanon.policy.checks import SHARE_OPTIONS
+from duckanon.policy.joint import split_t
 from duckanon.policy.names import ByColumn, fold, unknown_option
+from duckanon.policy.subsets import BySubset, key_text
 
 if TYPE_CHECKING:
     from duckanon.policy.checks import (
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
         Objective,
         Release,
     )
+    from duckanon.policy.joint import JointDistanceWord
     from duckanon.policy.kinds import Recode
 
 __all__ = ["AUDIT_OPTIONS", "OPTIONS", "AuditPolicy", "Policy"]
@@ -77,8 +81,9 @@ class Policy:
         Columns that are protected by t and l, and columns that are dropped.
     insensitive : str or iterable of str
         Columns that are released as they are; ``"*"`` takes every column not named elsewhere.
-    t : number, or mapping from column to number, optional
-        Largest EMD of a class, above 0 and at most 1; cut off after 12 decimals.
+    t : number, or mapping from column or columns to number, optional
+        Largest EMD of a class, above 0 and at most 1; cut off after 12 decimals. A tuple of columns as a key
+        asks for joint t-closeness of these columns, as in ``{("age", "diagnosis"): 0.3}``.
     l : number, or mapping from column to number, optional
         Least diversity of a class, at least 1.
     l_diversity : {'distinct', 'entropy', 'recursive'}
@@ -94,6 +99,11 @@ class Policy:
     beta, enhanced_beta : number, or mapping from column to number, optional
         Basic and enhanced beta-likeness: the share of a value in a class is at most 1 + beta times its share
         q in the table; enhanced, at most 1 + min(beta, -ln q) times. Above 0.
+    joint_t : mapping from columns to number, optional
+        Where t of several columns is kept; ``t`` takes it, too.
+    joint_distance : {'maximum', 'sum'}
+        Distance of two joint values: the greatest of the distances of their columns, or their sum divided by
+        the number of columns.
     distance : mapping from column to {'ordered', 'equal', 'hierarchical'}, optional
         Ground distance of sensitive columns; by default by their type.
     order : mapping from column to iterable of str, optional
@@ -179,6 +189,8 @@ class Policy:
     delta: Decimal | ByColumn[Decimal] | None = None
     beta: Decimal | ByColumn[Decimal] | None = None
     enhanced_beta: Decimal | ByColumn[Decimal] | None = None
+    joint_t: BySubset[Decimal] | None = None
+    joint_distance: JointDistanceWord = "maximum"
     distance: ByColumn[Distance] = _NO_COLUMN
     order: ByColumn[tuple[str, ...]] = _NO_COLUMN
     hierarchies: ByColumn[Hierarchy] = _NO_COLUMN
@@ -210,7 +222,7 @@ class Policy:
         sensitive: Columns = (),
         identifiers: Columns = (),
         insensitive: Columns = (),
-        t: Number | Mapping[str, Number] | None = None,
+        t: Number | Thresholds | None = None,
         l: Number | Mapping[str, Number] | None = None,  # noqa: E741 - as above
         l_diversity: LDiversity = "distinct",
         c: Number | None = None,
@@ -218,6 +230,8 @@ class Policy:
         delta: Number | Mapping[str, Number] | None = None,
         beta: Number | Mapping[str, Number] | None = None,
         enhanced_beta: Number | Mapping[str, Number] | None = None,
+        joint_t: Thresholds | None = None,
+        joint_distance: JointDistanceWord = "maximum",
         distance: Mapping[str, Distance] | None = None,
         order: Mapping[str, Sequence[str]] | None = None,
         hierarchies: Mapping[str, HierarchyRows] | None = None,
@@ -242,6 +256,7 @@ class Policy:
     ) -> None:
         store(self, {name: value for name, value in locals().items() if name != "self"})
         check_roles(self, ROLES)
+        split_t(self)
         check_sensitive(self)
         _check_subject(self)
         for column, values in self.order.items():
@@ -310,6 +325,8 @@ def stated_options(text: str, **overrides: Any) -> dict[str, Any]:
     options = options_from_toml(text) | overrides
     for name in options:
         if name not in (*OPTIONS, *AUDIT_OPTIONS):
+            if isinstance(options[name], dict):
+                raise PolicyError(f"unknown table [{name}]: the options of a policy stand outside of tables")
             raise PolicyError(unknown_option(name, OPTIONS))
     return options
 
@@ -341,6 +358,11 @@ def _check_full_domain(policy: Policy) -> None:
         for column in policy.levels:
             raise PolicyError(f"levels of {column!r} is {method}: set that, or leave it out")
         return
+    if policy.joint_t is not None:
+        raise PolicyError(
+            "method = 'full_domain' gives all records the same levels, and t of several columns together is "
+            "kept by merging single classes: use another method, or t of single columns"
+        )
     if not any(column in policy.hierarchies for column in policy.quasi_identifiers):
         option = f"hierarchies = {{{policy.quasi_identifiers[0]}: 'table'}}"
         raise PolicyError(f"method = 'full_domain' climbs hierarchies and there are none: add {option}")
@@ -391,7 +413,7 @@ def _check_anatomy(policy: Policy) -> None:
     """Raise unless the policy asks for one whole l, for t or both, and for nothing else."""
     if policy.release != "anatomy":
         return
-    for option in SHARE_OPTIONS:
+    for option in (*SHARE_OPTIONS, "joint_t"):
         if getattr(policy, option) is not None:
             raise PolicyError(
                 f"{option} does not go with release = 'anatomy', whose quasi-identifiers are exact: use "
@@ -475,6 +497,8 @@ def _value(value: Any) -> str:
         return _string(value)
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, BySubset):
+        value = {key_text(key) if isinstance(key, tuple) else str(key): one for key, one in value.items()}
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_key(name)} = {_value(one)}" for name, one in value.items()) + "}"
     if isinstance(value, int | float | Decimal):

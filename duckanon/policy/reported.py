@@ -80,9 +80,9 @@ def form_notes(forms: Collection[str], *, with_l: bool) -> tuple[str, ...]:
     return tuple(FORMS[form] + (meaning if form == "anatomy" else "") for form in forms if form in FORMS)
 
 
-def report_notes(policy: Policy) -> tuple[str, ...]:
-    """Notes on a release under a policy."""
-    form = form_notes([policy.release], with_l=policy.l is not None)
+def report_notes(policy: Policy, *, with_l: bool = False) -> tuple[str, ...]:
+    """Notes on a release under a policy, which an audit may ask for another l."""
+    form = form_notes([policy.release], with_l=with_l or policy.l is not None)
     return (*form, *proved([SUBJECTS] * bool(policy.subject) + [P_PERCENT] * (policy.p_percent is not None)))
 
 

@@ -173,6 +173,11 @@ def _check(published: Published, policy: Policy) -> None:
             f"mode = 'append' is of release = 'table', and {name} has release = {policy.release!r}: leave "
             "the mode out"
         )
+    if policy.joint_t is not None:
+        raise PolicyError(
+            f"mode = 'append' gives new records classes of their own, and {name} has t of several columns "
+            "together, which is measured on all records: leave the mode out"
+        )
     if policy.method == "full_domain":
         raise PolicyError(
             f"mode = 'append' would give new classes of {name} other levels than the published ones: "

@@ -130,7 +130,7 @@ def _audit_release(
     relation = metadata.rows(con, published)
     report = audit_published(con, con, published, relation, policy=policy, home=target.catalog)
     evidence = evidence_of(con, relation, policy, trees_of(con, published, target.catalog))
-    report = replace(report, warnings=(*report.warnings, *report_notes(stated)))
+    report = replace(report, warnings=(*report.warnings, *report_notes(stated, with_l=policy.l is not None)))
     changed = changed_by_hand(con, published, relation, evidence.fingerprint)
     if changed is not None:
         report = replace(report, warnings=(*report.warnings, changed))

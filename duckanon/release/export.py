@@ -29,6 +29,7 @@ from duckanon.release.audit import audit_published, trees_of
 from duckanon.release.cells import header_of, spans_of, texts_of, warn_of_formulas
 from duckanon.release.chain import changed_by_hand, record
 from duckanon.release.exported_file import Exported, attach, detach, proved_of, write_check, write_macros
+from duckanon.release.proofs import proof_tables
 from duckanon.release.tables import SECOND_ENDING, parts_of, read
 
 if TYPE_CHECKING:
@@ -299,6 +300,11 @@ def _fill(con: duckdb.DuckDBPyConnection, release: _ExportedRelease, draft: Path
     tables = [("main", table.part.of(target.name), table.relation) for table in release.tables]
     trees = [column.tree for column in release.released if column.tree is not None]
     tables += [("duckanon", tree, metadata.backing(target.catalog, tree)) for tree in trees]
+    query = templates.render(
+        "evidence/recorded.sql.j2:thresholds", catalog=target.catalog, release_id=published.release_id
+    )
+    proofs = proof_tables(published.release_id, engine.rows(con, query, "export")).values()
+    tables += [("duckanon", proof, metadata.backing(target.catalog, proof)) for proof in proofs]
     # A separate instance writes the file, so no temporary data and no settings of this one can get into it.
     with engine.in_memory() as fresh:
         _same_setting(con, fresh, "force_compression")
@@ -337,12 +343,14 @@ def _describe(
         catalog=published.target.catalog,
         release_id=published.release_id,
     )
+    thresholds = engine.rows(con, query, "export")
     exported = Exported(
         published.target.name,
         release.columns,
         release.released,
         metadata.audited(con, published),
-        proved_of(engine.rows(con, query, "export")),
+        proved_of(thresholds),
+        proof_tables(published.release_id, thresholds),
     )
     write_check(fresh, exported)
 

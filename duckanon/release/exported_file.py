@@ -6,7 +6,7 @@ View and comments follow from the metadata of the release, so that `verify` writ
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +14,14 @@ from duckanon.audits.columns import share_bounds
 from duckanon.database import engine, templates
 from duckanon.database.relations import named
 from duckanon.errors import ReleaseError
-from duckanon.policy.bind import Role, bind_audit
+from duckanon.policy.bind import Role, bind_audit, joint_thresholds
 from duckanon.policy.names import RECORDS
 from duckanon.policy.reported import OF_THE_RECORDS
 from duckanon.release.metadata import SCHEMA
 from duckanon.release.tables import parts_of, sensitive_of, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     import duckdb
@@ -63,6 +63,7 @@ class Exported:
     released: Sequence[Released]
     policy: AuditPolicy
     proved: Sequence[Threshold]  # of `OF_THE_RECORDS`
+    proofs: Mapping[str, str]  # tables of certificates by the names of several columns
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,17 @@ def check_query(exported: Exported) -> str:
         shares=_shares(attributes),
         trees={one.name: one.tree for one in exported.released},
         proved=exported.proved,
+        together=_together(exported, attributes),
     ).strip()
+
+
+def _together(exported: Exported, attributes: Sequence[Attribute]) -> list[dict[str, Any]]:
+    """Each t of several columns, with the table of its certificate."""
+    bound = joint_thresholds(exported.policy, attributes)
+    return [
+        {**asdict(one), "name": one.name, "t": _short(one.t), "proof": exported.proofs.get(one.name, "")}
+        for one in bound
+    ]
 
 
 def comments(exported: Exported) -> list[Comment]:
@@ -124,6 +135,10 @@ def comments(exported: Exported) -> list[Comment]:
         for column in part.columns:
             text = _COUNT if column == own else texts[column]
             found.append(Comment("column", "main", table, text, column))
+    found += [
+        Comment("table", SCHEMA, table, f"Certificate of the audit of {name} together; see duckanon.check.")
+        for name, table in exported.proofs.items()
+    ]
     for one in exported.released:
         what = "Order of the values" if one.distance == "ordered" else "Hierarchy"
         found += [Comment("table", SCHEMA, one.tree, f"{what} of {one.name}.")] if one.tree else []

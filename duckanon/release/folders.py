@@ -80,6 +80,7 @@ def not_yet(policy: Policy) -> list[str]:
         "subject": bool(policy.subject),
         "p_percent": policy.p_percent is not None,
         **{option: getattr(policy, option) is not None for option in SHARE_OPTIONS},
+        "t of several columns": policy.joint_t is not None,
         "hierarchies": bool(policy.hierarchies),
         "order": bool(policy.order),
         "time_limit": policy.time_limit is not None,

@@ -134,6 +134,11 @@ def frontier(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> 
     `NODES`, ordered by loss. Top of the module says more. Raises what CREATE raises before the partition, and
     InfeasibleError without a row.
     """
+    if policy.joint_t is not None:
+        raise PolicyError(
+            "FRONTIER measures t of single columns, and the policy has t of several columns together: leave "
+            "that out of the explained statement"
+        )
     with names_of(con, source), engine.temporary(con) as workspace:
         staged = stage(con, source.query, policy, workspace, drawn=source.drawn)
         embedded = embed(con, staged, policy)

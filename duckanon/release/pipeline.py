@@ -1,6 +1,6 @@
 """The pipeline: from a query and a policy to an audited release, in reading order.
 
-stage → embed → limit → bucket → partition → repair → protect → recode → audit → advise → publish
+stage → embed → limit → bucket → partition → repair → together → protect → recode → audit → advise → publish
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from duckanon.release.stages.protect import protect
 from duckanon.release.stages.recode import recode
 from duckanon.release.stages.repair import repair
 from duckanon.release.stages.stage import CLASS_FIELD, stage
+from duckanon.release.stages.together import together
 from duckanon.release.ways import instead_of, loses_less, other_ways, way_of
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def candidate_of(
         limits: Limits = limit(con, staged, embedded, policy)
         way: Way = protected(con, staged, embedded, limits, policy)
         recoded: Recoded = recode(con, staged, embedded, way.classes, way.plan.levels, policy)
-        report: Report = audit(con, staged, recoded, way.plan, policy)
+        report: Report = audit(con, staged, embedded, recoded, way.plan, policy)
         if advice:
             report = advise(con, staged, embedded, limits, way.sample, recoded, report, policy)
         yield Candidate(staged, embedded, recoded, way.plan.method, report, policy)
@@ -144,9 +145,10 @@ def least_loss(
 def one_way(
     con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, limits: Limits, policy: Policy
 ) -> Way:
-    """The classes of a policy, which keep k, l and t."""
+    """The classes of a policy, which keep k, l and t, of several columns together, too."""
     tiles: Tiles = bucket(con, staged, embedded, limits, policy)
     with interrupts.cleanup(con, lambda: drop_tiles(con, tiles)):
         partitioned: Partitioned = partition(con, staged, embedded, limits, tiles, policy)
     classes: Classes = repair(con, staged, embedded, limits, partitioned, policy)
-    return way_of(partitioned, classes)
+    way = way_of(partitioned, classes)
+    return replace(way, classes=together(con, staged, embedded, classes, policy))

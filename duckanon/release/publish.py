@@ -17,9 +17,12 @@ from duckanon.database.engine import transaction
 from duckanon.database.fingerprint import fingerprint
 from duckanon.database.relations import columns_of, named
 from duckanon.errors import ReleaseError
+from duckanon.policy.bind import joint_thresholds
+from duckanon.policy.joint import JOINT_MEASURES
 from duckanon.policy.reported import MIN_VALUES, P_PERCENT, SUBJECTS
 from duckanon.release import metadata, successive
 from duckanon.release.chain import record
+from duckanon.release.proofs import write_proofs
 from duckanon.release.stages.protect import judged
 from duckanon.release.tables import SECOND_ENDING, Released, counted, parts_of, read, sensitive_of
 
@@ -101,6 +104,7 @@ def publish(
         for old in replaced:
             forget(con, target.catalog, old.release_id)
         trees = _trees(con, made, target, release_id)
+        write_proofs(con, target.catalog, release_id, made.report.certificates)
         _tables(con, made, target, release_id, in_order=proof)
         _record(con, made, source, target, release_id=release_id, table=table, trees=trees, proof=proof)
         if persons is not None:
@@ -114,7 +118,7 @@ def forget(con: duckdb.DuckDBPyConnection, home: str, release_id: int) -> None:
 
     Records for the comparison with later releases stay; see `successive.forget`.
     """
-    pattern = re.compile(rf"release_{release_id}({SECOND_ENDING})?|tree_{release_id}_\d+")
+    pattern = re.compile(rf"release_{release_id}({SECOND_ENDING})?|(tree|proof)_{release_id}_\d+")
     tables = sorted(table for table in metadata.tables(con, home) if pattern.fullmatch(table))
     views = metadata.views_beside(con, home, release_id)
     _render(
@@ -289,6 +293,8 @@ def _thresholds(made: Ready) -> list[dict[str, object]]:
         entries += [_entry(P_PERCENT, field.name, p) for field in judged(made.candidate.staged)]
     few = [one for one in made.report.measures if one.measure == MIN_VALUES]
     entries += [_entry(MIN_VALUES, one.attribute, one.threshold) for one in few]
+    for several in joint_thresholds(asked, made.sensitive):
+        entries.append(_entry(JOINT_MEASURES[asked.joint_distance], several.name, several.t))
     for one in made.sensitive:
         if one.l is not None:
             entry = _entry("l_diversity", one.name, one.l)

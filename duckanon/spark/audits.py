@@ -108,6 +108,8 @@ def audited(
     columns = audit_columns(attributes, asked, {})
     if any(one.distance == "hierarchical" for one in columns):
         raise PolicyError("distance = 'hierarchical' is not yet for Spark: audit with DuckDB")
+    if asked.joint_t is not None:
+        raise PolicyError("t of several columns is not yet for Spark: audit with DuckDB")
     if any(one.order is not None for one in columns):
         raise PolicyError("order is not yet for Spark: make ranks of the values in the DataFrame")
     quasi = [one.name for one in attributes if one.role is Role.QUASI_IDENTIFIER]

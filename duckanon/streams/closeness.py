@@ -6,7 +6,7 @@ Independent counts check all of them again when a class leaves.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from duckanon.database import arrow
 from duckanon.errors import PolicyError, ReleaseError
 from duckanon.kernels.steered.stream import AttributeLimit, Known
-from duckanon.policy.bind import Role, bind_audit
+from duckanon.policy.bind import Role
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -127,27 +127,16 @@ def _shares(one: Attribute, known: pa.Array) -> NDArray[np.int64]:
     return shares
 
 
-def bound_shares(policy: Policy, columns: Sequence[tuple[str, str]], attribute: Attribute) -> Attribute:
-    """Attribute with the alpha of its column; a PolicyError for named values that are no text."""
-    if attribute.role is not Role.SENSITIVE or policy.alpha is None:
-        return attribute
-    (told,) = (one for one in bind_audit(policy.audited(), columns) if one.name == attribute.name)
-    if told.alpha_of and attribute.kind != "text":
-        raise PolicyError(
-            f"alpha names values of {attribute.name!r}, which is {attribute.type}: in a stream only texts "
-            "are named; CAST it to VARCHAR, or give one number"
-        )
-    return replace(attribute, alpha=told.alpha, alpha_of=told.alpha_of)
-
-
 def with_thresholds(attributes: Sequence[Attribute]) -> list[Attribute]:
-    """Sensitive columns with t, l or alpha."""
-    return [
-        one
-        for one in attributes
-        if one.role is Role.SENSITIVE
-        and (one.t is not None or one.l is not None or one.alpha is not None or one.alpha_of)
-    ]
+    """Sensitive columns with t, l or alpha; a PolicyError for named values that are no text."""
+    found = [one for one in attributes if one.role is Role.SENSITIVE and one.limited]
+    for one in found:
+        if one.alpha_of and one.kind != "text":
+            raise PolicyError(
+                f"alpha names values of {one.name!r}, which is {one.type}: in a stream only texts are named; "
+                "CAST it to VARCHAR, or give one number"
+            )
+    return found
 
 
 def asked_of(
@@ -251,7 +240,7 @@ class ClosenessGuard:
             if (
                 not _diverse(sorted(members[members > 0].tolist(), reverse=True), asked)
                 or (asked.t is not None and emd > asked.t)
-                or not _within(members, known)
+                or (asked.shares and not _within(members, known))
             ):
                 raise ReleaseError(
                     f"a class of the stream has {different} sensitive values and an EMD of {float(emd):g}, "
@@ -260,8 +249,9 @@ class ClosenessGuard:
                 )
             self._largest[place] = max(self._largest[place], float(emd))
             self._least[place] = min(self._least[place] or different, different)
-            shared = members[known.shares[:, 1] > 0]
-            self._shares[place] = max(self._shares[place], int(shared.max(initial=0)) / size)
+            if asked.shares:
+                shared = members[known.shares[:, 1] > 0]
+                self._shares[place] = max(self._shares[place], int(shared.max(initial=0)) / size)
 
 
 def _told(one: Attribute, asked: AttributeLimit) -> str:
@@ -289,10 +279,10 @@ def _diverse(counts: Sequence[int], asked: AttributeLimit) -> bool:
 
 def _within(members: NDArray[np.int64], known: Known) -> bool:
     """Whether no value has more than its largest share of a class, in whole numbers."""
-    size = int(members.sum())
+    size, held = int(members.sum()), np.flatnonzero(members)
     return all(
         count * bottom <= top * size
-        for count, (top, bottom) in zip(members.tolist(), known.shares.tolist(), strict=True)
+        for count, (top, bottom) in zip(members[held].tolist(), known.shares[held].tolist(), strict=True)
     )
 
 

@@ -16,11 +16,12 @@ from duckanon.policy.checks import SHARE_OPTIONS
 from duckanon.policy.kinds import NUMBERS, kind_of
 from duckanon.policy.names import ByColumn, suggestion
 from duckanon.policy.policy import Policy
+from duckanon.policy.subsets import key_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from duckanon.policy.audit_policy import AlphaNumber, HierarchyRows
+    from duckanon.policy.audit_policy import AlphaNumber, HierarchyRows, Thresholds
     from duckanon.policy.checks import Distance, LDiversity
     from duckanon.policy.checks import Number as Threshold
     from duckanon.policy.kinds import Recode
@@ -74,7 +75,7 @@ def stream_policy(
     order_weight: float = 0.0,
     subject: str | Sequence[str] | None = None,
     sensitive: str | Sequence[str] = (),
-    t: Threshold | Mapping[str, Threshold] | None = None,
+    t: Threshold | Thresholds | None = None,
     l: Threshold | Mapping[str, Threshold] | None = None,  # noqa: E741 - l-diversity has this name everywhere
     l_diversity: LDiversity | None = None,
     c: Threshold | None = None,
@@ -213,6 +214,10 @@ def stream_options(options: Mapping[str, Any]) -> StreamPolicy:
     known = signature(stream_policy).parameters
     if "order" in options:
         raise PolicyError("order is not yet for streams: make ranks of the values before the stream")
+    t = options.get("t")
+    several = isinstance(t, Mapping) and any(key_columns(key) for key in t)
+    if several or "joint_t" in options:
+        raise PolicyError("t of several columns is not yet for streams: use t of single columns")
     for name in options:
         if name in SHARE_OPTIONS and name not in known:
             raise PolicyError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -28,7 +27,6 @@ from duckanon.streams.closeness import (
     ClosenessGuard,
     SensitiveValues,
     asked_of,
-    bound_shares,
     with_thresholds,
 )
 from duckanon.streams.coordinates import Coordinates, check_scales, climbs_of
@@ -350,9 +348,7 @@ def _bound(
     columns = columns_of(con, "source", STAGE)
     con.unregister("source")
     check_kinds(policy, columns)
-    # A release knows no alpha, so that its columns are bound without it.
-    bound = bind.bind(replace(policy.rows, alpha=None), columns)
-    attributes = tuple(bound_shares(policy.rows, columns, one) for one in bound)
+    attributes = bind.bind(policy.rows, columns)
     if policy.class_id and fold(CLASS) in {fold(one.name) for one in attributes}:
         raise PolicyError(f"class_id = True adds a column {CLASS!r}, which the stream has: rename it")
     return attributes, subject_columns_of(policy.rows, columns)

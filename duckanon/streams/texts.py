@@ -32,6 +32,9 @@ SNIFFED_TUPLES = 20_480
 FIRST_SNIFFED_TUPLES = 100
 """Tuples that are tried first: they rule most types out."""
 
+_GZIP = b"\x1f\x8b"
+"""First bytes of a file that is packed by gzip."""
+
 _TEXTS = "duckanon_texts"
 _NUMBERS = ("BIGINT", "HUGEINT", "DOUBLE")
 _TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
@@ -159,6 +162,8 @@ def _header(chunks: Iterator[bytes]) -> tuple[bytes, str]:
         begin += chunk
         if b"\n" in begin:
             break
+    if begin.startswith(_GZIP):
+        raise SourceError("the input is packed by gzip: unpack it first, as gunzip -c FILE | duckanon stream")
     return begin, begin.split(b"\n", 1)[0].decode(errors="replace")
 
 
@@ -168,6 +173,8 @@ def _names(block: Block) -> tuple[list[str], Block]:
     delimiter = str(block.delimiter)
     rows = csv.reader(block.data.decode().splitlines(keepends=True), delimiter=delimiter)
     names = next((row for row in rows if row), [])
+    if not names:
+        raise SourceError("line 1: there are no names of columns")
     for place, name in enumerate(names, start=1):
         if not name.strip():
             raise SourceError(f"line 1: column {place} has no name")

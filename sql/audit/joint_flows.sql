@@ -14,13 +14,16 @@ q AS (SELECT value, count(*) AS records FROM class_member GROUP BY value),
 size AS (SELECT class, count(*) AS class_size FROM class_member GROUP BY class),
 total AS (SELECT CAST(sum(records) AS HUGEINT) AS n, count(*) AS needed FROM q),
 moved AS (
-    SELECT class_member.class, class_member.value, total.n AS mass FROM class_member CROSS JOIN total
-    UNION ALL
     SELECT class, from_value AS value, -CAST(mass AS HUGEINT) AS mass FROM joint_flow
     UNION ALL
     SELECT class, to_value AS value, CAST(mass AS HUGEINT) AS mass FROM joint_flow
 ),
-arrived AS (SELECT class, value, sum(mass) AS mass FROM moved GROUP BY class, value),
+held AS (
+    SELECT class_member.class, class_member.value, total.n AS mass FROM class_member CROSS JOIN total
+    UNION ALL
+    SELECT class, value, mass FROM moved
+),
+arrived AS (SELECT class, value, sum(mass) AS mass FROM held GROUP BY class, value),
 balance AS (
     SELECT
         size.class,
@@ -49,6 +52,6 @@ SELECT
     coalesce(balance.known = total.needed AND balance.unbalanced = 0, FALSE)
     AND coalesce(cost.unpriced, 0) = 0 AS carried
 FROM size
-CROSS JOIN total
 LEFT JOIN balance ON balance.class = size.class
 LEFT JOIN cost ON cost.class = size.class
+CROSS JOIN total

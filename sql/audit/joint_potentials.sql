@@ -23,10 +23,10 @@ placed AS (
         CAST(given.potential AS HUGEINT) AS potential,
         coalesce(p.members, 0) * total.n - q.records * size.class_size AS surplus
     FROM joint_potential AS given
-    CROSS JOIN total
     JOIN size ON size.class = given.class
     LEFT JOIN q ON q.value = given.value
     LEFT JOIN p ON p.class = given.class AND p.value = given.value
+    CROSS JOIN total
 ),
 steep AS (
     SELECT
@@ -52,5 +52,5 @@ SELECT
     coalesce(dual.least, 0) AS least,
     dual.given = total.needed AND dual.known = total.needed AND coalesce(steep.steeper, 0) = 0 AS kept
 FROM dual
-CROSS JOIN total
 LEFT JOIN steep ON steep.class = dual.class
+CROSS JOIN total

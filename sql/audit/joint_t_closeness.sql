@@ -9,7 +9,8 @@
 --         it is at least their sum. emd is the cost of the flows, or 1 where they do not carry the class to
 --         the table. proved: the EMD is at most emd, and emd itself if the class has potentials. exact: the
 --         class has them.
-WITH bound AS (
+WITH scale AS (SELECT coalesce(max(denominator), 0) AS denominator FROM joint_scale),
+bound AS (
     SELECT
         joint_upper.class,
         joint_upper.class_size,
@@ -19,8 +20,8 @@ WITH bound AS (
         joint_lower.class IS NOT NULL AS given,
         coalesce(joint_lower.kept AND joint_lower.least = joint_upper.cost, FALSE) AS equal
     FROM joint_upper
-    CROSS JOIN (SELECT coalesce(max(denominator), 0) AS denominator FROM joint_scale) AS scale
     LEFT JOIN joint_lower ON joint_lower.class = joint_upper.class
+    CROSS JOIN scale
 )
 SELECT
     class,

@@ -16,10 +16,8 @@ SELECT
     max(CASE
         WHEN threshold.beta IS NULL THEN NULL
         WHEN CAST(value_share.members AS HUGEINT) * value_share.table_size * 1000000000000
-            > least(
-                CAST((1 + threshold.beta) * 1000000000000 AS HUGEINT) * value_share.table_members,
-                CAST(value_share.table_size AS HUGEINT) * 1000000000000
-            ) * value_share.class_size
+            > (1000000000000 + CAST(threshold.beta * 1000000000000 AS HUGEINT)) * value_share.table_members
+            * value_share.class_size
         THEN 1
         ELSE 0
     END) = 1 AS violated

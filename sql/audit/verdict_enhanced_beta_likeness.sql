@@ -13,16 +13,13 @@ WITH share AS (
         threshold.enhanced_beta,
         CAST(value_share.members AS HUGEINT) * value_share.table_size AS found,
         CAST(value_share.table_members AS HUGEINT) * value_share.class_size AS expected,
-        CAST(value_share.table_members AS HUGEINT) AS table_members,
-        CAST(value_share.class_size AS HUGEINT) AS size,
-        CAST(value_share.table_size AS HUGEINT) * 10000000000000 AS whole,
         10000000000000 + greatest(
             CAST(floor(
                 ln(CAST(value_share.table_size AS DOUBLE) / CAST(value_share.table_members AS DOUBLE))
                 * 10000000000000
             ) AS HUGEINT) - 1, 0
         ) AS by_rarity,
-        CAST((1 + threshold.enhanced_beta) * 1000000000000 AS HUGEINT) * 10 AS by_beta
+        (1000000000000 + CAST(threshold.enhanced_beta * 1000000000000 AS HUGEINT)) * 10 AS by_beta
     FROM value_share
     CROSS JOIN threshold
 )
@@ -30,15 +27,13 @@ SELECT
     share.class,
     share.class_size,
     max(CASE
-        WHEN share.found * 10000000000000
-            > least(share.by_rarity * share.table_members, share.whole) * share.size
+        WHEN share.found * 10000000000000 > share.by_rarity * share.expected
         THEN CAST('Infinity' AS DOUBLE)
         ELSE CAST(share.found - share.expected AS DOUBLE) / CAST(share.expected AS DOUBLE)
     END) AS value,
     max(CASE
         WHEN share.enhanced_beta IS NULL THEN NULL
-        WHEN share.found * 10000000000000
-            > least(least(share.by_rarity, share.by_beta) * share.table_members, share.whole) * share.size
+        WHEN share.found * 10000000000000 > least(share.by_rarity, share.by_beta) * share.expected
         THEN 1
         ELSE 0
     END) = 1 AS violated

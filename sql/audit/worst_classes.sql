@@ -11,7 +11,8 @@ SELECT
         ORDER BY
             CASE
                 WHEN measure IN (
-                    't_closeness', 'alpha_k_anonymity', 'delta_disclosure', 'beta_likeness',
+                    't_closeness', 'joint_t_closeness',
+                    'alpha_k_anonymity', 'delta_disclosure', 'beta_likeness',
                     'enhanced_beta_likeness'
                 ) THEN -value
                 ELSE value

@@ -85,7 +85,7 @@ def test_the_text_keeps_its_header_and_says_what_differs(audit: str, engine: Eng
 def test_a_text_of_its_own_is_of_an_audit_and_an_engine_and_says_of_itself_what_the_other_says() -> None:
     fast = templates.folder() / "audit" / "fast"
     folders = {path.name for path in fast.iterdir() if path.is_dir()}
-    assert folders == {"spark"}
+    assert folders == {"spark", "few_values"}
     own = [path.stem for path in (fast / "spark").iterdir()]
     assert sorted(own) == ["nt_closeness_ordered", "t_closeness_ordered"]
     for audit in own:

@@ -37,6 +37,7 @@ def test_defaults_are_those_of_the_contract() -> None:
     assert (small.sensitive, small.identifiers, small.insensitive) == ((), (), ())
     assert (small.t, small.l, small.c, small.subject) == (None, None, None, ())
     assert (small.alpha, small.delta, small.beta, small.enhanced_beta) == (None, None, None, None)
+    assert (small.joint_t, small.joint_distance) == (None, "maximum")
     assert (small.l_diversity, small.method, small.nulls) == ("distinct", "auto", "category")
     assert (small.suppression_limit, small.refine, small.seed) == (0.0, True, 0)
     assert (small.effort, small.time_limit, small.objective) == ("balanced", None, "loss")
@@ -46,7 +47,7 @@ def test_defaults_are_those_of_the_contract() -> None:
     assert len(small.order) == 0
     assert tuple(OPTIONS) == (
         *("quasi_identifiers", "k", "sensitive", "identifiers", "insensitive", "t", "l", "l_diversity", "c"),
-        *("alpha", "delta", "beta", "enhanced_beta"),
+        *("alpha", "delta", "beta", "enhanced_beta", "joint_t", "joint_distance"),
         *("distance", "order", "hierarchies", "method", "objective", "levels", "steering_weight", "recode"),
         *("weights", "subject"),
         *(

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 ASKED: dict[str, Any] = {
     "quasi_identifiers": ["a"], "sensitive": ["s2", "s1"], "k": 2,
     "alpha": {"s2": {"it's \\ one": 0.3, "none": 0.5}, "s1": 0.6},
-    "delta": 1.2, "beta": {"s2": 0.8}, "enhanced_beta": 1,
+    "delta": 0.3, "beta": {"s2": 0.2}, "enhanced_beta": 0.2,
 }  # fmt: skip
 
 

@@ -41,6 +41,14 @@ SHARE_CASES: dict[str, list[Case]] = {
     "verdict_alpha_k_anonymity": [
         Case(TWO + _alpha("0.5", "NULL"), NAMED, [(1, 4, None, 0.5, False), (2, 4, None, 1.0, True)]),
         Case(TWO + _alpha("0.499999999999", "'x'"), NAMED, [(1, 4, "x", 0.5, True), (2, 4, "x", 0.0, False)]),
+        # At 1, and a step below it; two values with one alpha.
+        Case(TWO + _alpha("1", "NULL"), NAMED, [(1, 4, None, 0.5, False), (2, 4, None, 1.0, False)]),
+        Case(TWO + _alpha("0.999999999999", "NULL"), NAMED, [(1, 4, None, 0.5, False), (2, 4, None, 1.0, True)]),
+        Case(TWO + values("threshold", "alpha, named", "(0.5::DECIMAL(18, 12), 'x'), (0.5, 'y')"), NAMED,
+             [(1, 4, "x", 0.5, False), (1, 4, "y", 0.5, False), (2, 4, "x", 0.0, False), (2, 4, "y", 1.0, True)]),
+        # A third is above 0.333333333333 by a third of the last step: 10^12 and 3 * 333333333333 differ by one.
+        Case(values("value_share", SHARE, "(1, 'x', 3, 1::BIGINT, 1::BIGINT, 3::BIGINT, 0), (1, 'y', 3, 1, 1, 3, 0)")
+             + _alpha("0.333333333333", "NULL"), NAMED, [(1, 3, None, 1 / 3, True)]),
         Case(TWO + _alpha("NULL", "NULL"), NAMED, [(1, 4, None, 0.5, None), (2, 4, None, 1.0, None)]),
     ],
     # ln 2 lies between 0.693147180559 and 0.693147180560; in class 1 the gain of x decides.
@@ -66,6 +74,9 @@ SHARE_CASES: dict[str, list[Case]] = {
         # A third is above 0.333333333333 by a third of the last step.
         Case(TWO + _decimal("0.333333333333", "beta"), JUDGED, [(1, 4, 1.0, True), (2, 4, 1 / 3, True)]),
         Case(TWO + _decimal("0.333333333334", "beta"), JUDGED, [(1, 4, 1.0, True), (2, 4, 1 / 3, False)]),
+        # 4 * 10^12 and 3 * 1333333333333 differ by one.
+        Case(values("value_share", SHARE, "(1, 'x', 3, 1::BIGINT, 1::BIGINT, 4::BIGINT, 0)")
+             + _decimal("0.333333333333", "beta"), JUDGED, [(1, 3, 1 / 3, True)]),
         Case(TWO + _decimal("NULL", "beta"), JUDGED, [(1, 4, 1.0, None), (2, 4, 1 / 3, None)]),
         Case(HALF + _decimal("999999", "beta"), JUDGED, [(1, 4, 0.5, False), (2, 5, 1.0, False), (3, 1, 0.0, False)]),
     ],
@@ -73,6 +84,9 @@ SHARE_CASES: dict[str, list[Case]] = {
     "verdict_enhanced_beta_likeness": [
         Case(TWO + _decimal("1", "enhanced_beta"), JUDGED, [(1, 4, 1.0, False), (2, 4, inf, True)]),
         Case(TWO + _decimal("0.999999999999", "enhanced_beta"), JUDGED, [(1, 4, 1.0, True), (2, 4, inf, True)]),
+        # 12/24 of 11/24: a gain of 1/11, which is above 0.090909090909 by less than 10^-13.
+        Case(values("value_share", SHARE, "(1, 'x', 24, 12::BIGINT, 110::BIGINT, 240::BIGINT, 0)")
+             + _decimal("0.090909090909", "enhanced_beta"), JUDGED, [(1, 24, 1 / 11, True)]),
         Case(TWO + _decimal("NULL", "enhanced_beta"), JUDGED, [(1, 4, 1.0, None), (2, 4, inf, None)]),
         Case(HALF + _decimal("0.5", "enhanced_beta"), JUDGED,
              [(1, 4, 0.5, False), (2, 5, inf, True), (3, 1, 0.0, False)]),

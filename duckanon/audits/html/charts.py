@@ -451,15 +451,19 @@ def _nodes_charts(nodes: Sequence[Mapping[str, Any]]) -> list[Chart]:
             axes = figure.add_subplot(xlabel=unit, ylabel="loss")
             for minimal, colour in ((True, "one"), (False, "two")):
                 some = [node for node in nodes if node["minimal"] is minimal]
+                if not some:
+                    continue
                 where = [node[name] * factor for node in some], [node["loss"] for node in some]
                 label = "minimal" if minimal else "least loss at a limit"
-                axes.plot(*where, "o", markersize=3, color=_COLOURS[colour], label=label)
+                axes.plot(*where, "o", markersize=3, color=_COLOURS[colour], label=label, clip_on=False)
             chosen = next(node for node in nodes if node["chosen"])
             axes.plot(
-                [chosen[name] * factor], [chosen["loss"]],
-                "o", markersize=7, fillstyle="none", color=_COLOURS["bad"], label="this policy",
+                [chosen[name] * factor], [chosen["loss"]], "o", markersize=7, fillstyle="none", clip_on=False,
+                color=_COLOURS["bad"], label="this policy",
             )  # fmt: skip
             axes.set_ylim(bottom=0)
+            # Around equal shares an axis would begin below 0.
+            axes.set_xlim(left=0, right=None if any(node[name] for node in nodes) else factor / 100)
             axes.grid(visible=True, axis="y")
             _legend(figure, axes)
             svg = _inlined(figure, f"nodes-{name}", title=title, description=caption)

@@ -410,18 +410,27 @@ def stock_sql(
         name = one_file(name)
     sensitive = [one for one in attributes if one.role is Role.SENSITIVE]
     plain = {one.name for one in sensitive if one.distance != "hierarchical"}
+    # Text with an order is audited by the places of its values, in a statement of its own.
+    ranked = {one.name for one in sensitive if one.order}
     one_value: list[tuple[str, Any]] = []
     by_column: list[tuple[str, list[tuple[str, Any]]]] = []
     if policy.l_diversity != "distinct":
         one_value.append(("l_diversity", policy.l_diversity))
     for option in ("k", "l", "t", "c", *SHARE_MEASURES):
         value = getattr(policy, option)
-        if isinstance(value, Mapping):
+        if option == "t" and value is not None and ranked:
+            entries = [(one.name, one.t) for one in sensitive if one.t and one.name in plain - ranked]
+            by_column += [(option, entries)] if entries else []
+        elif isinstance(value, Mapping):
             entries = [(column, value[column]) for column in value if column in plain]
             by_column += [(option, entries)] if entries else []
         elif value is not None and (plain or option == "k"):
             one_value.append((option, value))
-    chosen = [(column, kind) for column, kind in policy.distance.items() if kind != "hierarchical"]
+    chosen = [
+        (column, kind)
+        for column, kind in policy.distance.items()
+        if kind != "hierarchical" and column not in ranked
+    ]
     return templates.render(
         "report/check.sql.j2",
         name=name,

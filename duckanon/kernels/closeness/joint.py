@@ -57,6 +57,14 @@ class JointDistance(NamedTuple):
     denominator: int
 
 
+class Network(NamedTuple):
+    """Flows from p surpluses to q deficits, with the arcs that carry flow as a list."""
+
+    flows: NDArray[np.int64]  # (p, q)
+    arcs: NDArray[np.int64]  # (p q, 2), surplus and deficit of each arc with flow; the first ones are used
+    slot: NDArray[np.int64]  # (p, q), place of an arc in the list, -1 without flow
+
+
 class Transport(NamedTuple):
     """The cheapest transport between a class of s records and a table of n."""
 
@@ -158,10 +166,10 @@ def _cheapest(
     """Return the flows (p, q) of least cost, and potentials u (p,) and v (q,) with u_i - v_j <= costs_ij."""
     # The flow runs where u_i - v_j = costs_ij only. Supplies and demands have one sum.
     p, q = costs.shape
-    flows = np.zeros((p, q), np.int64)
     left, open_to = supply.copy(), demand.copy()
     u, v = np.empty(p, np.int64), np.zeros(q, np.int64)
-    arcs, slot = np.empty((p + q, 2), np.int64), np.full((p, q), -1, np.int64)
+    # The memory of arcs that are never used is never touched.
+    net = Network(np.zeros((p, q), np.int64), np.empty((p * q, 2), np.int64), np.full((p, q), -1, np.int64))
     used = 0
     reached, scanned = np.empty(p, np.int64), np.empty(p, np.bool_)
     lengths, before, back = np.empty(q, np.int64), np.empty(q, np.int64), np.empty(p, np.int64)
@@ -169,43 +177,58 @@ def _cheapest(
         u[i] = costs[i].min()
     for first in range(p):
         while left[first] > 0:
-            end = _shortest_path(
-                costs, u, v, open_to, arcs[:used], lengths, before, back, reached, scanned, first
+            arcs = net.arcs[:used]
+            least = _shortest_paths(
+                costs, u, v, open_to, arcs, lengths, before, back, reached, scanned, first
             )
-            moved = min(left[first], open_to[end])
-            j, i = end, before[end]
-            while i != first:
-                moved = min(moved, flows[i, back[i]])
-                j = back[i]
-                i = before[j]
-            left[first] -= moved
-            open_to[end] -= moved
-            j = end
-            while True:
-                i = before[j]
-                if slot[i, j] < 0:
-                    if used == len(arcs):
-                        more = np.empty((2 * used, 2), np.int64)
-                        more[:used] = arcs
-                        arcs = more
-                    slot[i, j], arcs[used, 0], arcs[used, 1] = used, i, j
-                    used += 1
-                flows[i, j] += moved
-                if i == first:
-                    break
-                j = back[i]
-                flows[i, j] -= moved
-                if flows[i, j] == 0:
-                    used -= 1
-                    at = slot[i, j]
-                    arcs[at] = arcs[used]
-                    slot[arcs[at, 0], arcs[at, 1]] = at
-                    slot[i, j] = -1
-    return flows, u, v
+            # The paths to all targets at this distance stay shortest while flow can be taken back on them.
+            for end in range(q):
+                if open_to[end] == 0 or lengths[end] != least or left[first] == 0:
+                    continue
+                moved = min(left[first], open_to[end])
+                i = before[end]
+                while i != first:
+                    moved = min(moved, net.flows[i, back[i]])
+                    i = before[back[i]]
+                if moved > 0:
+                    left[first] -= moved
+                    open_to[end] -= moved
+                    used = _augment(net, used, before, back, first, end, moved)
+    return net.flows, u, v
 
 
 @inner
-def _shortest_path(
+def _augment(
+    net: Network,
+    used: int,
+    before: NDArray[np.int64],
+    back: NDArray[np.int64],
+    first: int,
+    end: int,
+    moved: int,
+) -> int:
+    """Move mass along the path to a target; return the number of arcs with flow."""
+    j = end
+    while True:
+        i = before[j]
+        if net.slot[i, j] < 0:
+            net.slot[i, j], net.arcs[used, 0], net.arcs[used, 1] = used, i, j
+            used += 1
+        net.flows[i, j] += moved
+        if i == first:
+            return used
+        j = back[i]
+        net.flows[i, j] -= moved
+        if net.flows[i, j] == 0:
+            used -= 1
+            at = net.slot[i, j]
+            net.arcs[at, 0], net.arcs[at, 1] = net.arcs[used, 0], net.arcs[used, 1]
+            net.slot[net.arcs[at, 0], net.arcs[at, 1]] = at
+            net.slot[i, j] = -1
+
+
+@inner
+def _shortest_paths(
     costs: NDArray[np.int64],
     u: NDArray[np.int64],
     v: NDArray[np.int64],
@@ -218,19 +241,19 @@ def _shortest_path(
     scanned: NDArray[np.bool_],
     first: int,
 ) -> int:
-    """Return the nearest target with open demand; write the path and the new potentials to the arrays."""
+    """Return the distance of the nearest targets with open demand; write paths and new potentials."""
     q = len(v)
     scanned[:], lengths[:] = False, UNREACHED_DISTANCE
     i, so_far = first, 0
     while True:
         scanned[i], reached[i] = True, so_far
-        end, least = 0, UNREACHED_DISTANCE
+        least = UNREACHED_DISTANCE
         for j in range(q):
             length = so_far + costs[i, j] - u[i] + v[j]
             if length < lengths[j]:
                 lengths[j], before[j] = length, i
             if open_to[j] > 0 and lengths[j] < least:
-                end, least = j, lengths[j]
+                least = lengths[j]
         # Flow can be taken back from a target: its distance is that of the source of the flow, too.
         onward, nearest = -1, least
         for a in range(len(arcs)):
@@ -246,4 +269,4 @@ def _shortest_path(
     for j in range(q):
         if lengths[j] < least:
             v[j] += least - lengths[j]
-    return end
+    return int(least)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from duckanon import progress
 from duckanon.audits.columns import audit_columns
+from duckanon.audits.joint import audited_together
 from duckanon.audits.report import Measure
 from duckanon.audits.run import audit_sql
 from duckanon.database import engine, templates
 from duckanon.database.relations import named
 from duckanon.errors import AuditFailure, InfeasibleError
+from duckanon.policy.bind import joint_thresholds
 from duckanon.policy.reported import P_PERCENT, SUBJECTS, extremes, proved, report_notes, reported_loss
 from duckanon.release.stages.protect import judged
 from duckanon.release.stages.recode import classes_relation, label, labelled_relation, min_values
@@ -22,15 +25,22 @@ if TYPE_CHECKING:
 
     from duckanon.audits.report import Report
     from duckanon.policy.policy import Policy
+    from duckanon.release.stages.embed import Embedded
     from duckanon.release.stages.partition.plan import Plan
     from duckanon.release.stages.recode import Recoded
-    from duckanon.release.stages.stage import Staged
+    from duckanon.release.stages.stage import Field, Staged
+
+
+REPEATED_VALUE_RECORDS = 8
+"""Mean records of a value from which an audit counts values first, in up to half the time. With one record of
+each value, counting first takes half more time."""
 
 
 @progress.step("audit")
 def audit(
     con: duckdb.DuckDBPyConnection,
     staged: Staged,
+    embedded: Embedded,
     recoded: Recoded,
     plan: Plan,
     policy: Policy,
@@ -40,9 +50,15 @@ def audit(
     A violation is an InfeasibleError for a method without repair, else an AuditFailure: a fault of ours.
     """
     asked = audit_columns([field.attribute for field in staged.sensitive], policy.audited(), staged.trees)
+    few = {field.name for field in staged.sensitive if _few_values(field, staged, embedded)}
+    asked = [replace(column, few_values=column.name in few) for column in asked]
     relation = named("temp", recoded.table)
     quasi = [field.name for field in class_fields(staged, policy)]
     report = audit_sql(con, relation, quasi, asked, k=policy.k, name="the candidate")
+    several = joint_thresholds(policy, [field.attribute for field in staged.sensitive])
+    if several:
+        texts = {field.name for field in staged.fields if field.kind == "text"}
+        report = audited_together(con, relation, quasi, several, report, texts=texts)
     _require_pass(report, policy)
     label(con, staged, recoded)
     # Classes of the partition that are recoded to equal values are one class of the release.
@@ -56,6 +72,12 @@ def audit(
     known = proved({measure.measure for measure in enough})
     text = "; ".join([plan.text, *report_notes(policy), *known, *extremes(policy)])
     return report.extended((*extra, *enough), warnings=warnings, plan=text)
+
+
+def _few_values(field: Field, staged: Staged, embedded: Embedded) -> bool:
+    """Whether the values of an ordered column repeat so often that counting them first saves work."""
+    values = len(embedded.counts[field.column])
+    return field.attribute.distance == "ordered" and REPEATED_VALUE_RECORDS * values <= staged.size
 
 
 def _subjects(con: duckdb.DuckDBPyConnection, staged: Staged, report: Report, policy: Policy) -> Measure:

@@ -191,6 +191,7 @@ def _others(
     ours |= {f"schema {SCHEMA}", f"view {SCHEMA}.{CHECK}"}
     ours |= {f"table {SCHEMA}.{name}" for name in METADATA} | written.columns
     ours |= {f"table {SCHEMA}.{column.tree}" for release in recorded for column in release.columns}
+    ours |= {f"table {SCHEMA}.{proof}" for release in recorded for proof in release.proofs.values()}
     query = templates.render("evidence/contents.sql.j2:objects", catalog=home, metadata=METADATA)
     for kind, schema, name in engine.rows(con, query, STAGE):
         what = f"{kind} {name if schema is None else f'{schema}.{name}'}"
@@ -224,7 +225,9 @@ def _words_that_differ(
     try:
         columns = [(str(column.name), str(column.type)) for column in release.columns]
         proved = proved_of(release.thresholds)
-        exported = Exported(release.target.name, columns, release.released, release.asked(), proved)
+        exported = Exported(
+            release.target.name, columns, release.released, release.asked(), proved, release.proofs
+        )
         ours, expected = _is_check(con, home, check_query(exported)), comments(exported)
     except DuckanonError as failure:
         yield f"the view {place} cannot be compared: {failure}"

@@ -26,6 +26,7 @@ from duckanon.policy.policy import Policy
 from duckanon.policy.reported import OF_THE_RECORDS, P_PERCENT
 from duckanon.release import foreign, metadata
 from duckanon.release.metadata import SCHEMA
+from duckanon.release.proofs import read_proof
 from duckanon.release.tables import parts_of, read
 from duckanon.release.verify.contents import held
 from duckanon.release.verify.outcome import Verification, Verified, differing, missing
@@ -143,6 +144,7 @@ def _subject(
 ) -> tuple[_Subject, list[str]]:
     """Return the rows of a release, copies of its trees, and false statements of the file about the trees."""
     done: dict[str, Report] = {}
+    asked = release.asked()
     columns = columns_of(con, relation, STAGE)
     name = str(replace(release.target, catalog=home))
 
@@ -150,7 +152,10 @@ def _subject(
         key = canonical(policy, columns, {})
         if key not in done:
             attributes = bind_audit(policy, columns)
-            done[key] = audit_attributes(con, relation, attributes, policy, trees, name=name)
+            own = certificates if policy.joint_distance == asked.joint_distance else {}
+            done[key] = audit_attributes(
+                con, relation, attributes, policy, trees, name=name, certificates=own
+            )
         return done[key]
 
     lies: list[str] = []
@@ -160,6 +165,13 @@ def _subject(
         stored = foreign.stored(con, Target(home, SCHEMA, tree), STAGE)
         lies += foreign.own_table(con, stored, room, STAGE)[1]
     trees = {column: metadata.backing(room, tree) for column, tree in named.items()}
+    certificates = {}
+    for columns_named, proof in release.proofs.items():
+        own, told = foreign.own_table(
+            con, foreign.stored(con, Target(home, SCHEMA, proof), STAGE), room, STAGE
+        )
+        certificates[columns_named] = read_proof(con, relation_of(own), columns_named, STAGE)
+        lies += told
     count = engine.rows(con, templates.render("relation.sql.j2:count", relation=relation), STAGE)
     subject = _Subject(
         columns=columns,

@@ -199,7 +199,7 @@ def test_a_policy_file_with_two_values_is_an_error(text: str) -> None:
         (["audit", "--k", "5"], "no option --k, did you mean -k?"),
         (["--verson"], "no option --verson, did you mean --version?"),
         (["verify", "--zzz"], "no option --zzz: duckanon verify -h lists them"),
-        (["anonimize"], "No such command 'anonimize'. Did you mean 'anonymize'?"),
+        (["anonimize"], "no command 'anonimize', did you mean 'anonymize'?"),
     ],
 )  # fmt: skip
 def test_a_misspelt_option_or_command_gets_the_nearest_name(

@@ -248,7 +248,7 @@ COMMANDS = {
         "cannot export to 'build/census.duckdb': the folder 'build' does not exist"
     ),
     "demo --export hospital.duckdb": ("'hospital.duckdb' exists: the demo never overwrites, give a new name"),
-    "anonimize": ("No such command 'anonimize'. Did you mean 'anonymize'?"),
+    "anonimize": ("no command 'anonimize', did you mean 'anonymize'?"),
 }
 
 STATEMENTS = {
@@ -290,7 +290,7 @@ STATEMENTS = {
     ),
     "AUDIT VIEW w": ("hospital.main.w is not an anonymized view; SHOW ANONYMIZED VIEWS lists them"),
     "AUDIT TABLE patients WITH (quasi_identifiers = (age), kk = 3)": (
-        "unknown option 'kk', did you mean 'k'? Options: quasi_identifiers, sensitive, k, t, l, l_diversity, c, alpha, delta, beta, enhanced_beta, distance, hierarchies, suppressed (line 1, column 55)"
+        "unknown option 'kk', did you mean 'k'? Options: quasi_identifiers, sensitive, k, t, l, l_diversity, c, alpha, delta, beta, enhanced_beta, joint_t, joint_distance, distance, hierarchies, suppressed (line 1, column 55)"
     ),
     "AUDIT TABLE patients": (
         "option 'quasi_identifiers' is missing: write quasi_identifiers = (age, zip) in WITH (...)"

@@ -546,6 +546,9 @@ def test_buckets_keep_t_on_the_published_tables(con: duckanon.Connection) -> Non
     (outcome,) = con.outcomes("AUDIT VIEW v WITH (t = 0.000001)")
     assert outcome.report is not None
     assert not outcome.report.passed
+    (outcome,) = con.outcomes("AUDIT VIEW v WITH (l = 2)")
+    assert outcome.report is not None
+    assert any(TOLD in text for text in outcome.report.warnings)
 
 
 def test_a_t_of_nearly_nothing_leaves_one_bucket(con: duckanon.Connection) -> None:

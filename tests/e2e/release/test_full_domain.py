@@ -488,6 +488,10 @@ def test_a_page_shows_levels_to_choose_from(clinic: duckanon.Connection) -> None
     assert "<script" not in page
     assert frontier_page(rows) == page
     assert "suppressed, per cent of the records" in picture(rows)
+    (none,) = (place for place, share in enumerate(rows["suppressed"].to_pylist()) if not share)
+    page = frontier_page(rows.slice(none, 1))
+    assert "\u2212" not in page, "no axis has negative shares"
+    assert ">minimal<" not in page, "no legend names a kind of nodes without a dot"
 
 
 def test_weights_change_the_best_levels(con: duckanon.Connection) -> None:

@@ -62,6 +62,7 @@ def test_a_connection_streams_with_every_threshold() -> None:
     assert report.audit is not None
     measures = {measure.measure: measure for measure in report.audit.measures}
     assert measures["recursive_l_diversity"].passed
+    assert measures["alpha_k_anonymity"].passed
     assert measures["t_closeness"].passed is None
 
 

@@ -104,9 +104,8 @@ def test_every_macro_is_known_by_its_name() -> None:
     for name in bindings():
         with duckanon.connect() as con, pytest.raises(duckdb.Error) as refused:
             con.sql(f"FROM {name}('nothing')")
-        assert "does not exist" not in str(refused.value).partition("\n")[0] or "nothing" in str(
-            refused.value
-        )
+        # The table does not exist, or an argument is missing; the macro is there.
+        assert f"{name} does not exist" not in str(refused.value)
 
 
 def test_a_script_audits_what_it_releases(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def outcome(con: duckdb.DuckDBPyConnection, tampering: str, **options: object) -
         way = pipeline.least_loss(con, staged, embedded, limits, policy)
         recoded = recode(con, staged, embedded, way.classes, way.plan.levels, policy)
         con.execute(tampering.format(table=recoded.table))
-        return audit(con, staged, recoded, way.plan, policy)
+        return audit(con, staged, embedded, recoded, way.plan, policy)
 
 
 def test_what_nobody_touched_passes(fresh_db: duckdb.DuckDBPyConnection) -> None:

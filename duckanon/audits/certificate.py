@@ -1,0 +1,31 @@
+"""The certificate of an audit of joint t-closeness, which SQL checks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What proves the audit of several sensitive columns together; all numbers are integers.
+
+    Classes and joint values are numbered from 1 in the order of their values in the audited rows.
+    """
+
+    name: str  # of the columns, as in reports
+    denominator: int  # distances are multiples of 1 / denominator
+    flows: pa.Table  # class, from_value, to_value, mass
+    potentials: pa.Table  # class, value, potential
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON: lists of numbers by column."""
+        return {
+            "columns": self.name,
+            "denominator": self.denominator,
+            "flows": self.flows.to_pydict(),
+            "potentials": self.potentials.to_pydict(),
+        }
