@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from duckanon.audits.columns import share_options
@@ -235,17 +235,18 @@ def _release(
         target=Target(home, schema, view),
         table=table,
         **dict(zip(_SIZES, sizes, strict=True)),
-        columns=tuple(RecordedColumn(*column, _order(con, home, *column[-2:])) for column in columns),
+        columns=tuple(_column(con, home, row) for row in columns),
         thresholds=tuple(thresholds),
         audits=tuple(_audits(audits)),
     )
 
 
-def _order(con: duckdb.DuckDBPyConnection, home: str, distance: Any, tree: Any) -> tuple[str, ...] | None:
-    """Return the values in the order of a column; None if it has none, or the table of the order is gone."""
-    if distance != "ordered" or tree is None or tree not in tables(con, home):
-        return None
-    return order_of(con, home, tree)
+def _column(con: duckdb.DuckDBPyConnection, home: str, row: Sequence[Any]) -> RecordedColumn:
+    """Return a recorded column with its order; None if it has none, or the table of the order is gone."""
+    column = RecordedColumn(*row)
+    if column.distance != "ordered" or column.tree is None or column.tree not in tables(con, home):
+        return column
+    return replace(column, order=order_of(con, home, column.tree))
 
 
 def _audits(recorded: Sequence[tuple[Any, ...]]) -> list[RecordedAudit]:
