@@ -12,7 +12,7 @@ from duckanon.database import engine, templates
 from duckanon.database.relations import Target
 from duckanon.errors import ReleaseError
 from duckanon.policy.bind import Role
-from duckanon.policy.joint import JOINT_MEASURES
+from duckanon.policy.joint import JOINT_MEASURES, JointDistanceWord
 from duckanon.policy.kinds import RULES, UNRECODED
 from duckanon.policy.methods import RECORDED
 from duckanon.policy.policy import AuditPolicy
@@ -137,12 +137,8 @@ class RecordedRelease:
             diversity = {"l_diversity": self._kind()}
         sensitive = [column for column in self.columns if column.role == "sensitive"]
         k = next(iter(thresholds.get("k_anonymity", {}).values()), None)
-        joint = {
-            word: {f"({columns})": t for columns, t in thresholds[measure].items()}
-            for word, measure in JOINT_MEASURES.items()
-            if measure in thresholds
-        }
-        word, joint_t = next(iter(joint.items()), ("maximum", None))
+        word: JointDistanceWord = "sum" if JOINT_MEASURES["sum"] in thresholds else "maximum"
+        several = {f"({columns})": t for columns, t in thresholds.get(JOINT_MEASURES[word], {}).items()}
         return AuditPolicy(
             quasi_identifiers=self._classes(),
             sensitive=[column.name for column in sensitive],
@@ -150,7 +146,7 @@ class RecordedRelease:
             t=thresholds.get("t_closeness") or None,
             l=thresholds.get("l_diversity") or None,
             **diversity,
-            joint_t=joint_t,
+            joint_t=several or None,
             joint_distance=word,
             **share_options(thresholds, [column.name for column in sensitive]),
             distance={column.name: column.distance for column in sensitive if column.distance is not None},
