@@ -34,7 +34,7 @@ def assert_private(
     sensitive: Columns = (),
     k: SupportsIndex | None = None,
     l: Number | Mapping[str, Number] | None = None,  # noqa: E741 - l-diversity has this name everywhere
-    t: Number | Mapping[str, Number] | None = None,
+    t: Number | Mapping[Any, Number] | None = None,
     l_diversity: LDiversity = "distinct",
     c: Number | None = None,
     alpha: AlphaNumber | None = None,

@@ -498,7 +498,7 @@ WHERE
 SET VARIABLE duckanon_gate_together = (
     SELECT CASE
         WHEN count(*) > 0
-        THEN error('gate: the release has t of several columns together, which the gate does not audit: run duckanon verify')
+        THEN error('gate: the release has t of several columns, which the gate does not audit: run duckanon verify')
     END
     FROM query(
         CASE

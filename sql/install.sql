@@ -740,8 +740,8 @@ SELECT value_share.attribute, value_share.class, value_share.class_size, max(CAS
     CAST(CAST(value_share.table_members AS HUGEINT) * value_share.class_size AS DOUBLE)) AS value, max(CASE
         WHEN threshold.beta IS NULL THEN NULL
         WHEN CAST(value_share.members AS HUGEINT) * value_share.table_size * 1000000000000 >
-            CAST((1 + threshold.beta) * 1000000000000 AS HUGEINT) * value_share.table_members * value_share.class_size
-            THEN 1
+            (1000000000000 + CAST(threshold.beta * 1000000000000 AS HUGEINT)) * value_share.table_members *
+            value_share.class_size THEN 1
         ELSE 0
     END) = 1 AS violated
 FROM query_table(shares_in) AS value_share
@@ -847,8 +847,8 @@ WITH share AS (
         CAST(value_share.members AS HUGEINT) * value_share.table_size AS found,
         CAST(value_share.table_members AS HUGEINT) * value_share.class_size AS expected, 10000000000000 +
         greatest(CAST(floor(ln(CAST(value_share.table_size AS DOUBLE) / CAST(value_share.table_members AS DOUBLE)) *
-        10000000000000) AS HUGEINT) - 1, 0) AS by_rarity, CAST((1 + threshold.enhanced_beta) * 1000000000000 AS HUGEINT)
-        * 10 AS by_beta
+        10000000000000) AS HUGEINT) - 1, 0) AS by_rarity,
+        (1000000000000 + CAST(threshold.enhanced_beta * 1000000000000 AS HUGEINT)) * 10 AS by_beta
     FROM query_table(shares_in) AS value_share
     JOIN query_table(thresholds_in) AS threshold ON threshold.attribute = value_share.attribute
 )

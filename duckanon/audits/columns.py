@@ -116,9 +116,9 @@ def share_bounds(attribute: Attribute) -> tuple[ShareBound, ...]:
 
 def share_options(
     thresholds: Mapping[str, Mapping[str, Decimal]], columns: Sequence[str]
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Any]:
     """Options of a policy from thresholds by measure and label; the inverse of `share_bounds`."""
-    options: dict[str, dict[str, Any]] = {}
+    options: dict[str, Any] = {}
     for option, measure in SHARE_MEASURES.items():
         for of, threshold in thresholds.get(measure, {}).items():
             # The longest name wins, since a name may contain the sign.

@@ -48,7 +48,7 @@ def merge_together(
     sums: NDArray[np.float64], sizes: NDArray[np.int64], limits: Sequence[JointLimit]
 ) -> NDArray[np.int64]:
     """Return the new class (m,) of each class; `sums` (m, d) are those of the coordinates of its records."""
-    sums, sizes = sums.copy(), sizes.astype(np.float64)
+    sums, records = sums.copy(), sizes.astype(np.float64)
     limits = [limit._replace(members=limit.members.copy()) for limit in limits]
     counts = [limit.members.sum(axis=0) for limit in limits]
     parent, alive = np.arange(len(sizes)), np.ones(len(sizes), dtype=bool)
@@ -63,11 +63,11 @@ def merge_together(
         others = others[others != c]
         if not len(others):
             break
-        b, left = _partner(c, others, sums, sizes, own, limits, counts)
+        b, left = _partner(c, others, sums, records, own, limits, counts)
         keep, gone = min(b, c), max(b, c)
         parent[gone], alive[gone] = keep, False
         sums[keep] += sums[gone]
-        sizes[keep] += sizes[gone]
+        records[keep] += records[gone]
         for limit in limits:
             limit.members[keep] += limit.members[gone]
         own[keep] = left

@@ -170,8 +170,9 @@ def steered_evenly(
         matrix[kept], values[kept], k, buckets=count, weight=weight, base=base,
         apart=values_needed > 1,
     )  # fmt: skip
+    unit = minmax(matrix)
     for record in aside:
-        _join(minmax(matrix), values, threshold, labels, int(record))
+        _join(unit, values, threshold, labels, int(record))
     return labels
 
 

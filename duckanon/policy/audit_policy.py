@@ -36,7 +36,7 @@ ROLES = ("quasi_identifiers", "sensitive", "identifiers", "insensitive")
 HierarchyRows = Hierarchy | Mapping[Any, Any] | Iterable[Iterable[Any]]
 """Types that a user may give as a hierarchy: a `Hierarchy`, labels by leaf, or rows."""
 
-Thresholds = Mapping[str | tuple[str, ...], Number]
+Thresholds = Mapping[Any, Number]
 """Type of t from a user: by column, or by several columns, a tuple or text in parentheses."""
 
 AlphaNumber = Number | Mapping[str, Number | Mapping[str, Number]]

@@ -87,7 +87,7 @@ def split_t(policy: AskingTogether) -> None:
         for columns in several:
             if columns in (joint or {}):
                 raise PolicyError(f"t and joint_t both have {key_text(columns)}: leave one out")
-        joint = BySubset({**several, **(joint or {})})
+        joint = BySubset(dict([*several.items(), *(joint or {}).items()]))
         object.__setattr__(policy, "t", ByColumn(single) if single else None)
         object.__setattr__(policy, "joint_t", joint)
     if joint is None and policy.joint_distance != "maximum":
@@ -95,8 +95,8 @@ def split_t(policy: AskingTogether) -> None:
             f"joint_distance = {policy.joint_distance!r} is of t of several columns: add "
             "t = {(age, diagnosis): 0.3}, or leave it out"
         )
-    for columns in joint or {}:
-        _check(policy, columns)
+    for key in joint or {}:
+        _check(policy, key)
 
 
 def _check(policy: AskingTogether, columns: Any) -> None:

@@ -23,11 +23,11 @@ from duckanon.policy.audit_policy import (
     check_roles,
     check_sensitive,
     known_options,
-    split_t,
     store,
     whole_l,
 )
 from duckanon.policy.checks import SHARE_OPTIONS
+from duckanon.policy.joint import split_t
 from duckanon.policy.names import ByColumn, fold, unknown_option
 from duckanon.policy.subsets import BySubset, key_text
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from duckanon.audits.columns import share_bounds
 from duckanon.database import arrow, engine
+from duckanon.policy.bind import joint_thresholds
 from duckanon.release.source import names_of
 from duckanon.release.stages.bucket import WHOLE_TABLE_RECORDS, bucket, tile_size
 from duckanon.release.stages.embed import EXACT_VALUES, embed
@@ -62,7 +63,7 @@ def explain(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> p
             size = tile_size(policy, limits.thresholds)
             how = [*_partition_rows(staged, tiles, plan, policy, size), *_recode_rows(staged, embedded)]
     left_out = f"{staged.left_out} left out for a NULL" if staged.left_out else None
-    rows = [("records", None, f"{staged.size}", left_out), *how, *_distance_rows(staged)]
+    rows = [("records", None, f"{staged.size}", left_out), *how, *_distance_rows(staged, policy)]
     columns = [arrow.column(column, pa.string()) for column in zip(*rows, strict=True)]
     return pa.Table.from_arrays(columns, names=list(PLAN_COLUMNS))
 
@@ -151,7 +152,7 @@ def _recode_rows(staged: Staged, embedded: Embedded) -> list[PlanRow]:
     return rows
 
 
-def _distance_rows(staged: Staged) -> list[PlanRow]:
+def _distance_rows(staged: Staged, policy: Policy) -> list[PlanRow]:
     rows: list[PlanRow] = []
     for field in staged.sensitive:
         limits = [
@@ -166,4 +167,5 @@ def _distance_rows(staged: Staged) -> list[PlanRow]:
         rows.append(
             ("distance", field.name, str(field.attribute.distance), ", ".join(limits) or "no threshold")
         )
-    return rows
+    several = joint_thresholds(policy, [field.attribute for field in staged.sensitive])
+    return [*rows, *(("distance", one.name, policy.joint_distance, f"t = {one.t}") for one in several)]

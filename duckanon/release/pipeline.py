@@ -1,6 +1,6 @@
 """The pipeline: from a query and a policy to an audited release, in reading order.
 
-stage → embed → limit → bucket → partition → repair → protect → recode → audit → advise → publish
+stage → embed → limit → bucket → partition → repair → together → protect → recode → audit → advise → publish
 """
 
 from __future__ import annotations

@@ -240,7 +240,7 @@ class ClosenessGuard:
             if (
                 not _diverse(sorted(members[members > 0].tolist(), reverse=True), asked)
                 or (asked.t is not None and emd > asked.t)
-                or not _within(members, known)
+                or (asked.shares and not _within(members, known))
             ):
                 raise ReleaseError(
                     f"a class of the stream has {different} sensitive values and an EMD of {float(emd):g}, "
@@ -249,8 +249,9 @@ class ClosenessGuard:
                 )
             self._largest[place] = max(self._largest[place], float(emd))
             self._least[place] = min(self._least[place] or different, different)
-            shared = members[known.shares[:, 1] > 0]
-            self._shares[place] = max(self._shares[place], int(shared.max(initial=0)) / size)
+            if asked.shares:
+                shared = members[known.shares[:, 1] > 0]
+                self._shares[place] = max(self._shares[place], int(shared.max(initial=0)) / size)
 
 
 def _told(one: Attribute, asked: AttributeLimit) -> str:
@@ -278,10 +279,10 @@ def _diverse(counts: Sequence[int], asked: AttributeLimit) -> bool:
 
 def _within(members: NDArray[np.int64], known: Known) -> bool:
     """Whether no value has more than its largest share of a class, in whole numbers."""
-    size = int(members.sum())
+    size, held = int(members.sum()), np.flatnonzero(members)
     return all(
         count * bottom <= top * size
-        for count, (top, bottom) in zip(members.tolist(), known.shares.tolist(), strict=True)
+        for count, (top, bottom) in zip(members[held].tolist(), known.shares[held].tolist(), strict=True)
     )
 
 

@@ -21,7 +21,7 @@ from duckanon.policy.subsets import key_columns
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from duckanon.policy.audit_policy import AlphaNumber, HierarchyRows
+    from duckanon.policy.audit_policy import AlphaNumber, HierarchyRows, Thresholds
     from duckanon.policy.checks import Distance, LDiversity
     from duckanon.policy.checks import Number as Threshold
     from duckanon.policy.kinds import Recode
@@ -75,7 +75,7 @@ def stream_policy(
     order_weight: float = 0.0,
     subject: str | Sequence[str] | None = None,
     sensitive: str | Sequence[str] = (),
-    t: Threshold | Mapping[str, Threshold] | None = None,
+    t: Threshold | Thresholds | None = None,
     l: Threshold | Mapping[str, Threshold] | None = None,  # noqa: E741 - l-diversity has this name everywhere
     l_diversity: LDiversity | None = None,
     c: Threshold | None = None,

@@ -16,7 +16,7 @@ SELECT
     max(CASE
         WHEN threshold.beta IS NULL THEN NULL
         WHEN CAST(value_share.members AS HUGEINT) * value_share.table_size * 1000000000000
-            > CAST((1 + threshold.beta) * 1000000000000 AS HUGEINT) * value_share.table_members
+            > (1000000000000 + CAST(threshold.beta * 1000000000000 AS HUGEINT)) * value_share.table_members
             * value_share.class_size
         THEN 1
         ELSE 0

@@ -19,7 +19,7 @@ WITH share AS (
                 * 10000000000000
             ) AS HUGEINT) - 1, 0
         ) AS by_rarity,
-        CAST((1 + threshold.enhanced_beta) * 1000000000000 AS HUGEINT) * 10 AS by_beta
+        (1000000000000 + CAST(threshold.enhanced_beta * 1000000000000 AS HUGEINT)) * 10 AS by_beta
     FROM value_share
     CROSS JOIN threshold
 )

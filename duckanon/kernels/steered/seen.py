@@ -46,7 +46,7 @@ class Seen(NamedTuple):
     # (S, M), how often each value was read, in the last W tuples if there is a window
     counts: NDArray[np.int64]
     members: NDArray[np.int64]  # (S, M), how often the class that is being formed has the value
-    excess: NDArray[np.float64]  # (S, M), for `closeness`: the EMD above t if one more member has the value
+    excess: NDArray[np.float64]  # (S, M), for `closeness`: the excess if one more member has the value
     changes: NDArray[np.int64]  # (M,), for `closeness`
     # (S, W), values of the last W tuples, by their position modulo W; W is 0 if all count
     recent: NDArray[np.int64]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from duckanon.audits.columns import share_options
@@ -12,7 +12,7 @@ from duckanon.database import engine, templates
 from duckanon.database.relations import Target
 from duckanon.errors import ReleaseError
 from duckanon.policy.bind import Role
-from duckanon.policy.joint import JOINT_MEASURES
+from duckanon.policy.joint import JOINT_MEASURES, JointDistanceWord
 from duckanon.policy.kinds import RULES, UNRECODED
 from duckanon.policy.methods import RECORDED
 from duckanon.policy.policy import AuditPolicy
@@ -137,12 +137,8 @@ class RecordedRelease:
             diversity = {"l_diversity": self._kind()}
         sensitive = [column for column in self.columns if column.role == "sensitive"]
         k = next(iter(thresholds.get("k_anonymity", {}).values()), None)
-        joint = {
-            word: {f"({columns})": t for columns, t in thresholds[measure].items()}
-            for word, measure in JOINT_MEASURES.items()
-            if measure in thresholds
-        }
-        word, joint_t = next(iter(joint.items()), ("maximum", None))
+        word: JointDistanceWord = "sum" if JOINT_MEASURES["sum"] in thresholds else "maximum"
+        several = {f"({columns})": t for columns, t in thresholds.get(JOINT_MEASURES[word], {}).items()}
         return AuditPolicy(
             quasi_identifiers=self._classes(),
             sensitive=[column.name for column in sensitive],
@@ -150,7 +146,7 @@ class RecordedRelease:
             t=thresholds.get("t_closeness") or None,
             l=thresholds.get("l_diversity") or None,
             **diversity,
-            joint_t=joint_t,
+            joint_t=several or None,
             joint_distance=word,
             **share_options(thresholds, [column.name for column in sensitive]),
             distance={column.name: column.distance for column in sensitive if column.distance is not None},
@@ -239,17 +235,18 @@ def _release(
         target=Target(home, schema, view),
         table=table,
         **dict(zip(_SIZES, sizes, strict=True)),
-        columns=tuple(RecordedColumn(*column, _order(con, home, *column[-2:])) for column in columns),
+        columns=tuple(_column(con, home, row) for row in columns),
         thresholds=tuple(thresholds),
         audits=tuple(_audits(audits)),
     )
 
 
-def _order(con: duckdb.DuckDBPyConnection, home: str, distance: Any, tree: Any) -> tuple[str, ...] | None:
-    """Return the values in the order of a column; None if it has none, or the table of the order is gone."""
-    if distance != "ordered" or tree is None or tree not in tables(con, home):
-        return None
-    return order_of(con, home, tree)
+def _column(con: duckdb.DuckDBPyConnection, home: str, row: Sequence[Any]) -> RecordedColumn:
+    """Return a recorded column with its order; None if it has none, or the table of the order is gone."""
+    column = RecordedColumn(*row)
+    if column.distance != "ordered" or column.tree is None or column.tree not in tables(con, home):
+        return column
+    return replace(column, order=order_of(con, home, column.tree))
 
 
 def _audits(recorded: Sequence[tuple[Any, ...]]) -> list[RecordedAudit]:

@@ -13,6 +13,7 @@ import pytest
 
 import duckanon
 from duckanon.errors import PolicyError
+from duckanon.release.folders import not_yet
 from tests.e2e.scenes import command, measure, rows, stock_script
 from tests.examples import examples
 from tests.oracle import emd, key
@@ -52,7 +53,7 @@ def worst(released: Sequence[dict[str, Any]], quasi: Sequence[str], order: Seque
     return max(emd(counts, whole, "ordered") for counts in found.values())
 
 
-@pytest.mark.parametrize("seed", range(examples(60)))
+@pytest.mark.parametrize("seed", range(examples(60, few=4)))
 def test_a_release_keeps_t_on_ranks_and_recodes_to_the_middle_of_its_class(seed: int) -> None:
     """Random tables, text or ENUM; EMD in fractions, medians and ranges of ranks by hand."""
     draw = random.Random(seed)
@@ -61,7 +62,7 @@ def test_a_release_keeps_t_on_ranks_and_recodes_to_the_middle_of_its_class(seed:
         {
             "id": place,
             "age": draw.randrange(6),
-            "pay": draw.choice(order),
+            "pay": None if draw.random() < 0.1 else draw.choice(order),
             "pain": None if draw.random() < 0.05 else draw.choice(order),
         }
         for place in range(draw.randrange(20, 60))
@@ -96,8 +97,13 @@ def test_a_release_keeps_t_on_ranks_and_recodes_to_the_middle_of_its_class(seed:
     for row in released:
         classes[repr([row["age"], row["pay"]])].append(row)
     for members in classes.values():
-        places = sorted(order.index(source[row["id"]]["pay"]) for row in members)
+        held_here = [source[row["id"]]["pay"] for row in members]
+        places = sorted(order.index(pay) for pay in held_here if pay is not None)
         value = members[0]["pay"]
+        if value is None:
+            # Too few of a class of the partition have a value; several such classes may be one of the release.
+            assert None in held_here
+            continue
         if recode == "range":
             assert order.index(value["low"]) <= places[0], "no value of the class is below"
             assert order.index(value["high"]) >= places[-1], "no value of the class is above"
@@ -289,8 +295,10 @@ def test_the_table_function_takes_an_order_in_quotes() -> None:
 
 
 def test_what_cannot_take_an_order_says_so() -> None:
+    """Streams, and releases on Spark."""
     with pytest.raises(PolicyError, match="order is not yet for streams"):
         next(iter(duckanon.anonymize_stream([], ["age"], order={"age": ("a", "b")})))
+    assert not_yet(duckanon.Policy(quasi_identifiers="age", k=2, order={"age": ("a", "b")})) == ["order"]
 
 
 def test_alpha_of_a_named_value_is_that_of_the_value_and_not_of_its_place() -> None:

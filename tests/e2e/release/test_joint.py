@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import warnings
 from fractions import Fraction
 from pathlib import Path
@@ -16,9 +17,13 @@ import duckanon
 from duckanon import Policy, PolicyError
 from duckanon.kernels.closeness.joint import joint_distance
 from duckanon.kernels.merge_joint import JointLimit, merge_together, violation
+from duckanon.release.folders import not_yet
 from duckanon.release.verify.verify import verify
+from duckanon.streams.policy import stream_options
 from tests.e2e.audit.test_joint import by_definition
 from tests.examples import examples, slowly
+from tests.sql.gates import runs
+from tests.sql.stock import stock_command
 
 OPTIONS = "quasi_identifiers = (age), sensitive = (pay, ward), k = 3, t = {(pay, ward): 0.3}"
 
@@ -135,6 +140,23 @@ def test_an_exported_file_proves_its_audit_by_sql_alone(exported: Path) -> None:
     assert sorted(parts) == [("denominator", True), ("flow", True), ("potential", True)]
 
 
+def test_the_stock_command_line_reads_the_proof(exported: Path) -> None:
+    query = "SELECT measure, passed FROM duckanon.check WHERE column_name = 'pay, ward'"
+    done = subprocess.run(
+        [str(stock_command()), "-readonly", "-csv", "-noheader", str(exported), "-c", query],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert done.stdout == "joint_t_closeness,true\n"
+
+
+def test_the_gate_refuses_what_it_does_not_audit(exported: Path) -> None:
+    with (
+        duckdb.connect(str(exported), read_only=True) as con,
+        pytest.raises(duckdb.Error, match="gate: the release has t of several columns"),
+    ):
+        runs(con, {})
+
+
 @pytest.mark.parametrize("forgery", slowly(FORGERIES, one_of=4))
 def test_a_forged_file_is_refused_by_its_check_and_by_verify(
     exported: Path, tmp_path: Path, forgery: str
@@ -182,11 +204,21 @@ def test_combinations_that_are_not_built_are_refused(more: dict[str, Any], told:
         Policy(quasi_identifiers="age", sensitive=["pay", "ward"], k=3, t={("pay", "ward"): 0.3}, **more)
 
 
+def test_spark_and_streams_refuse_t_of_several_columns() -> None:
+    policy = Policy(quasi_identifiers="age", sensitive=["pay", "ward"], k=3, t={("pay", "ward"): 0.3})
+    assert not_yet(policy) == ["t of several columns"]
+    for t in ({"t": {("pay", "ward"): 0.3}}, {"t": {"(pay, ward)": 0.3}}, {"joint_t": {"(pay, ward)": 0.3}}):
+        with pytest.raises(PolicyError, match="not yet for streams"):
+            stream_options({"quasi_identifiers": "age", "sensitive": ["pay", "ward"], **t})
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_statements_that_are_not_built_are_refused() -> None:
     con = opened(staff(np.random.default_rng(4), 40))
     with pytest.raises(PolicyError, match="FRONTIER"):
         con.execute(f"EXPLAIN CREATE ANONYMIZED VIEW v AS FROM staff WITH ({OPTIONS}) FRONTIER")
+    plan = con.execute(f"EXPLAIN CREATE ANONYMIZED VIEW v AS FROM staff WITH ({OPTIONS})").fetchall()
+    assert ("distance", "pay, ward", "maximum", "t = 0.3") in plan
     con.execute("CREATE TABLE visits AS SELECT *, row_number() OVER () AS id FROM staff")
     con.execute(f"CREATE ANONYMIZED VIEW w AS FROM visits WITH ({OPTIONS}, subject = (id))")
     with pytest.raises(PolicyError, match="append"):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -86,6 +88,19 @@ def test_any_table_ends_within_what_is_asked(
     con.execute("DROP ANONYMIZED VIEW IF EXISTS r")
     duckanon.anonymize(con, "t", duckanon.Policy(**policy), name="r")
     assert_release_valid(rows(con, "t"), rows(con, "r"), policy)
+
+
+@pytest.mark.parametrize(("alpha", "most"), [("0.25", 25), ("0.5", 50)])
+def test_the_largest_share_is_steered_to_and_kept(con: duckanon.Connection, alpha: str, most: int) -> None:
+    """By counting: each of four values has a quarter of 100 records, so a class needs 1 / alpha of them."""
+    con.execute(TABLE.format(values=4, n=100))
+    con.execute("DROP ANONYMIZED VIEW IF EXISTS r")
+    duckanon.anonymize(con, "t", duckanon.Policy(**ROLES, k=2, alpha=alpha), name="r")
+    classes = Counter((row["age"], row["weight"]) for row in rows(con, "r"))
+    shares = Counter((row["age"], row["weight"], row["held"]) for row in rows(con, "r"))
+    assert all(n <= Fraction(alpha) * classes[age, weight] for (age, weight, _), n in shares.items())
+    # Some classes have the same means, and are one class of the release.
+    assert 0.8 * most <= len(classes) <= most
 
 
 def test_the_weight_decides_how_near_the_records_of_a_class_are(con: duckanon.Connection) -> None:

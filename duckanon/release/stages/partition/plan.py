@@ -331,11 +331,10 @@ def _steered(
     policy: Policy,
     thresholds: Sequence[Threshold],
 ) -> npt.NDArray[np.int64]:
-    """Classes steered to the t of a sensitive column, or without t to its l; `repair` merges the others."""
+    """Classes steered to the t of a sensitive column, else to its l or its shares; `repair` merges others."""
     columns = list(zip(codes, thresholds, strict=True))
     # The subjects come last, as distinct values of which a class needs k.
-    held = [(code, aim) for code, aim in columns if aim.t is not None or aim.l is not None]
-    held = held[:-1] if policy.subject else held
+    held = columns[:-1] if policy.subject else columns
     if not held:
         raise PolicyError(
             "method = 'steered' steers to a threshold on sensitive values: add t = 0.2 or l = 3, or use "
