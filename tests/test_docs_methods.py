@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 DOCS = ROOT / "docs"
 INDEX = DOCS / "methods" / "README.md"
 FAMILIES = sorted(set((DOCS / "methods").glob("*.md")) - {INDEX})
-PAGES = [INDEX, *FAMILIES, DOCS / "measures.md"]
+PAGES = [INDEX, *FAMILIES, DOCS / "measures" / "python.md"]
 
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SECTION = re.compile(r"^## `(\w+)`.*?\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
@@ -55,7 +55,7 @@ def test_the_section_of_a_method_says_how_it_is_named_and_what_it_takes(name: st
 
 
 def test_every_measure_is_described() -> None:
-    text = (DOCS / "measures.md").read_text("utf-8")
+    text = (DOCS / "measures" / "python.md").read_text("utf-8")
     for name in measures.__all__:
         assert f"`{name}" in text, name
 

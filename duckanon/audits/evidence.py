@@ -113,18 +113,18 @@ def canonical(policy: AuditPolicy, columns: Sequence[tuple[str, str]], trees: Ma
     return options_to_toml({name: value for name, value in options.items() if value not in (None, {}, [])})
 
 
+def _joint(policy: AuditPolicy, attributes: Sequence[Attribute]) -> dict[str, Decimal]:
+    """Thresholds of several columns by their text, columns and keys in order."""
+    bound = bind.joint_thresholds(policy, attributes)
+    return {key_text(one.columns): _short(one.t) for one in bound}
+
+
 def _subsets(policy: AuditPolicy, quasi: Sequence[str]) -> BySubset[int] | int | None:
     """Every subset by name with its k; how many columns the subsets have if k is not judged."""
     found = subset_thresholds(policy.k_subsets, quasi, policy.k)
     if not found or any(one.k is None for one in found):
         return policy.k_subsets
     return BySubset({one.columns: one.k for one in sorted(found, key=lambda one: one.columns) if one.k})
-
-
-def _joint(policy: AuditPolicy, attributes: Sequence[Attribute]) -> dict[str, Decimal]:
-    """Thresholds of several columns by their text, columns and keys in order."""
-    bound = bind.joint_thresholds(policy, attributes)
-    return {key_text(one.columns): _short(one.t) for one in bound}
 
 
 def _shares(sensitive: Sequence[Attribute]) -> dict[str, dict[str, Any]]:

@@ -250,8 +250,8 @@ def audit_attributes(
         raise PolicyError("an audit needs at least one quasi-identifier")
     asked = audit_columns(attributes, policy, trees)
     texts = {attribute.name for attribute in attributes if attribute.type == "VARCHAR"}
-    subsets = subset_thresholds(policy.k_subsets, quasi, policy.k)
     together = bind.joint_thresholds(policy, attributes)
+    subsets = subset_thresholds(policy.k_subsets, quasi, policy.k)
     with transaction(con, last=False, whole=False) if together else nullcontext():
         report = audit_sql(con, relation, quasi, asked, k=policy.k, name=name, texts=texts, subsets=subsets)
         if not together:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 THRESHOLD_OPTIONS = (
-    *("k", "t", "l", "l_diversity", "c", *SHARE_OPTIONS, "joint_t", "joint_distance", "k_subsets"),
-)
+    "k", "t", "l", "l_diversity", "c", *SHARE_OPTIONS, "joint_t", "joint_distance", "k_subsets",
+)  # fmt: skip
 """Options of AUDIT that replace thresholds of the policy of an anonymized view."""
 
 ROLES = ("quasi_identifiers", "sensitive", "identifiers", "insensitive")
@@ -178,8 +178,8 @@ class AuditPolicy:
         store(self, {name: value for name, value in given.items() if name != "k"})
         object.__setattr__(self, "k", None if k is None else checked("k", k))
         check_roles(self, ROLES[:2])
-        split_k(self)
         split_t(self)
+        split_k(self)
         check_sensitive(self)
 
     def override(self, **thresholds: Any) -> AuditPolicy:
@@ -189,18 +189,18 @@ class AuditPolicy:
         ----------
         **thresholds : object
             Some of `THRESHOLD_OPTIONS`. An l_diversity other than 'recursive' drops c; another t drops t of
-            several columns, too; a k by subset drops k_subsets, and keeps the k of the whole unless it has
-            another.
+            several columns, too; a k by subset drops k_subsets, and keeps the k of the whole unless it
+            has another.
         """
         if thresholds.get("l_diversity", "recursive") != "recursive":
             thresholds.setdefault("c", None)
-        if isinstance(thresholds.get("k"), Mapping):
-            thresholds.setdefault("k_subsets", None)
-            thresholds["k"] = {**({} if self.k is None else {WHOLE_KEY: self.k}), **thresholds["k"]}
         if "t" in thresholds:
             several = isinstance(checked("t", thresholds["t"]), BySubset)
             if thresholds.setdefault("joint_t", None) is None and not several:
                 thresholds.setdefault("joint_distance", "maximum")
+        if isinstance(thresholds.get("k"), Mapping):
+            thresholds.setdefault("k_subsets", None)
+            thresholds["k"] = {**({} if self.k is None else {WHOLE_KEY: self.k}), **thresholds["k"]}
         return replace(self, **thresholds)
 
 

@@ -254,8 +254,8 @@ class Policy:
     ) -> None:
         store(self, {name: value for name, value in locals().items() if name != "self"})
         check_roles(self, ROLES)
-        split_k(self)
         split_t(self)
+        split_k(self)
         check_sensitive(self)
         _check_subject(self)
         for column, values in self.order.items():

@@ -38,14 +38,14 @@ SAYS = {
         "SELECT k || ' of ' || classes || ' and ' || records",
         "2 of 2 and 5",
     ),
-    "FROM k_anonymity_subset('visits', ['a', 'who'], 1)": (
-        "SELECT string_agg(subset || ' ' || k || ' of ' || classes || ' and ' || records, '; ')",
-        "who 1 of 3 and 5; a 2 of 2 and 5",
-    ),
     # x and y are 2, z is 3 of 7: 1/2 of z beside 3/7 gains 1/6, as 1/3 of x beside 2/7; ln of 1/3 beside 3/7 is -0.251.
     "FROM audit('new', ['a'], ['s'], alpha := {'s': {'z': 0.5}}, delta := 30, beta := 999999, enhanced_beta := 2)": (
         "SELECT string_agg(measure || ' ' || round(value, 3), '; ' ORDER BY measure) FILTER (WHERE passed)",
         "alpha_k_anonymity 0.5; beta_likeness 0.167; delta_disclosure 0.251; enhanced_beta_likeness 0.167",
+    ),
+    "FROM k_anonymity_subset('visits', ['a', 'who'], 1)": (
+        "SELECT string_agg(subset || ' ' || k || ' of ' || classes || ' and ' || records, '; ')",
+        "who 1 of 3 and 5; a 2 of 2 and 5",
     ),
 }
 
