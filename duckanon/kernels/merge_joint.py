@@ -10,7 +10,8 @@ transports of the candidates.
 Three classes of one joint value each; no union of two keeps t:
 
 >>> distance = joint_distance([[0, 1, 2]], ordered=[True], largest=True)
->>> limit = JointLimit(distance, Fraction(1, 10), np.eye(3, dtype=np.int64))
+>>> values = Histograms(np.arange(4), np.arange(3), np.ones(3, dtype=np.int64))
+>>> limit = JointLimit(distance, Fraction(1, 10), np.ones(3, dtype=np.int64), values)
 >>> merge_together(np.array([[0.0], [1.0], [5.0]]), np.ones(3, dtype=np.int64), [limit]).tolist()
 [0, 0, 0]
 """
@@ -19,18 +20,23 @@ from __future__ import annotations
 
 import heapq
 from fractions import Fraction
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from duckanon.kernels.closeness.joint import JointDistance, joint_distance, transport
+from duckanon.kernels.closeness.reference import Histograms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["JointLimit", "joint_distance", "merge_together", "violation"]
+__all__ = ["Histograms", "JointLimit", "joint_distance", "merge_together", "violation"]
+
+Part = tuple["NDArray[np.int64]", "NDArray[np.int64]"]
+"""Joint values, each once, and the records of each."""
 
 CANDIDATES_A_CLASS = 8
 """Classes with which a violating class may be merged."""
@@ -41,7 +47,8 @@ class JointLimit(NamedTuple):
 
     distance: JointDistance
     t: Fraction
-    members: NDArray[np.int64]  # (m, v), records of each class by joint value; merging changes it
+    counts: NDArray[np.int64]  # (v,), records of the table by joint value
+    values: Histograms  # joint values of each class
 
 
 def merge_together(
@@ -49,10 +56,9 @@ def merge_together(
 ) -> NDArray[np.int64]:
     """Return the new class (m,) of each class; `sums` (m, d) are those of the coordinates of its records."""
     sums, records = sums.copy(), sizes.astype(np.float64)
-    limits = [limit._replace(members=limit.members.copy()) for limit in limits]
-    counts = [limit.members.sum(axis=0) for limit in limits]
+    held = [_parts(limit.values) for limit in limits]
     parent, alive = np.arange(len(sizes)), np.ones(len(sizes), dtype=bool)
-    own = [_together(limits, counts, [c]) for c in range(len(sizes))]
+    own = [_together(limits, held, [c]) for c in range(len(sizes))]
     heap = [(-float(one), c) for c, one in enumerate(own) if one > 0]
     heapq.heapify(heap)
     while heap:
@@ -63,13 +69,13 @@ def merge_together(
         others = others[others != c]
         if not len(others):
             break
-        b, left = _partner(c, others, sums, records, own, limits, counts)
+        b, left = _partner(c, others, sums, records, own, limits, held)
         keep, gone = min(b, c), max(b, c)
         parent[gone], alive[gone] = keep, False
         sums[keep] += sums[gone]
         records[keep] += records[gone]
-        for limit in limits:
-            limit.members[keep] += limit.members[gone]
+        for parts in held:
+            parts[keep], parts[gone] = [*parts[keep], *parts[gone]], []
         own[keep] = left
         if left > 0:
             heapq.heappush(heap, (-float(left), keep))
@@ -78,20 +84,30 @@ def merge_together(
     return np.asarray(np.unique(parent, return_inverse=True)[1], dtype=np.int64)
 
 
-def violation(limit: JointLimit, counts: NDArray[np.int64], members: NDArray[np.int64]) -> Fraction:
-    """Return s (EMD - t) of a class with `members` (v,) of `counts` (v,) records, 0 where it keeps t."""
-    over = transport(limit.distance, counts, members).fraction(limit.distance) - limit.t
+def violation(limit: JointLimit, members: NDArray[np.int64]) -> Fraction:
+    """Return s (EMD - t) of a class with `members` (v,), 0 where it keeps t."""
+    over = transport(limit.distance, limit.counts, members).fraction(limit.distance) - limit.t
     return max(over, Fraction(0)) * int(members.sum())
 
 
+def _parts(values: Histograms) -> list[list[Part]]:
+    """Return the joint values of each class with their records, as a list of one part."""
+    bounds = pairwise(values.starts.tolist())
+    return [[(values.values[start:end], values.weights[start:end])] for start, end in bounds]
+
+
 def _together(
-    limits: Sequence[JointLimit], counts: Sequence[NDArray[np.int64]], classes: Sequence[int]
+    limits: Sequence[JointLimit], held: Sequence[Sequence[Sequence[Part]]], classes: Sequence[int]
 ) -> Fraction:
     """Return the violation of all limits by the union of some classes."""
-    parts = zip(limits, counts, strict=True)
-    return sum(
-        (violation(limit, all_of, limit.members[classes].sum(axis=0)) for limit, all_of in parts), Fraction(0)
-    )
+    found = Fraction(0)
+    for limit, parts in zip(limits, held, strict=True):
+        members = np.zeros(len(limit.counts), dtype=np.int64)
+        for c in classes:
+            for values, weights in parts[c]:
+                members[values] += weights
+        found += violation(limit, members)
+    return found
 
 
 def _partner(
@@ -101,7 +117,7 @@ def _partner(
     sizes: NDArray[np.float64],
     own: Sequence[Fraction],
     limits: Sequence[JointLimit],
-    counts: Sequence[NDArray[np.int64]],
+    held: Sequence[Sequence[Sequence[Part]]],
 ) -> tuple[int, Fraction]:
     """Return the class with which a class is merged, and the violation of the union."""
     apart = sums[others] / sizes[others, None] - sums[c] / sizes[c]
@@ -110,7 +126,7 @@ def _partner(
     best, best_rate, left = -1, -1.0, Fraction(0)
     for place in nearest:
         b = int(others[place])
-        union = _together(limits, counts, [b, c])
+        union = _together(limits, held, [b, c])
         if union == 0:
             return b, union
         removed = float(own[b] + own[c] - union)

@@ -11,8 +11,10 @@ the classes with the least loss, which need no refinement. With thresholds the r
   also the clusters of a spanning tree.
 - If refined, for any number of records, the classes for k alone. They lose least if many records are equal,
   or in one column. Limits: `K_ALONE_MAX_LOSS_SHARE`, `K_ALONE_MAX_RECORDS`, `K_ALONE_MAX_COLUMNS`.
+  With bounds of shares also in more columns: only classes with rare values have to be large.
 - Beyond `MDAV_MAX_RECORDS` records, MDAV in blocks with one to eight times that smallest size, merged and not
-  refined. Beside recipes that are refined, only with twice that size.
+  refined. Beside recipes that are refined, only with twice that size, and not with bounds of shares: on a
+  sample rare values decide, and later few classes hold them.
 - If the only requirement is a share (alpha for all values; or recursive, l = 1, c below 1), Anatomize for any
   number of records, instead of MDAV in blocks.
 """
@@ -109,12 +111,13 @@ def recipes(
         spreads += (Recipe("anatomy", k, "efficient", effort),)
     smallest = _begun(smallest_size(n, k, thresholds, largest=largest), thresholds, largest)
     near = n <= K_ALONE_MAX_RECORDS or all(threshold.t is None for threshold in thresholds)
-    few = n <= MDAV_MAX_RECORDS or (near and columns <= K_ALONE_MAX_COLUMNS)
+    bounded = any(threshold.shares is not None for threshold in thresholds)
+    few = n <= MDAV_MAX_RECORDS or (near and (bounded or columns <= K_ALONE_MAX_COLUMNS))
     alone = (Recipe("k_alone", k, "efficient", effort),) if effort and few else ()
     if n > MDAV_MAX_RECORDS:
         times = (
             ()
-            if most_share(thresholds) is not None
+            if most_share(thresholds) is not None or (bounded and effort)
             else BLOCK_SIZE_FACTORS[1:2]
             if effort
             else BLOCK_SIZE_FACTORS

@@ -151,4 +151,8 @@ def one_way(
         partitioned: Partitioned = partition(con, staged, embedded, limits, tiles, policy)
     classes: Classes = repair(con, staged, embedded, limits, partitioned, policy)
     way = way_of(partitioned, classes)
-    return replace(way, classes=together(con, staged, embedded, classes, policy))
+    kept: Classes = together(con, staged, embedded, classes, policy)
+    if kept is classes:
+        return way
+    why = f"{way.plan.why}; {classes.count} classes are merged into {kept.count} for t of several columns"
+    return replace(way, classes=kept, plan=replace(way.plan, why=why))

@@ -96,7 +96,7 @@ tables = st.lists(
 
 
 @settings(
-    max_examples=examples(500, 12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(500, 6), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(table=tables, data=st.data())
 def test_verdicts_are_those_of_the_definitions(

@@ -244,9 +244,10 @@ def _release(
 def _column(con: duckdb.DuckDBPyConnection, home: str, row: Sequence[Any]) -> RecordedColumn:
     """Return a recorded column with its order; None if it has none, or the table of the order is gone."""
     column = RecordedColumn(*row)
-    if column.distance != "ordered" or column.tree is None or column.tree not in tables(con, home):
+    table = str(column.tree or "")
+    if column.distance != "ordered" or not table.startswith("tree_") or table not in tables(con, home):
         return column
-    return replace(column, order=order_of(con, home, column.tree))
+    return replace(column, order=order_of(con, home, table))
 
 
 def _audits(recorded: Sequence[tuple[Any, ...]]) -> list[RecordedAudit]:

@@ -16,6 +16,7 @@ import pytest
 import duckanon
 from duckanon import Policy, PolicyError
 from duckanon.kernels.closeness.joint import joint_distance
+from duckanon.kernels.closeness.reference import class_histograms
 from duckanon.kernels.merge_joint import JointLimit, merge_together, violation
 from duckanon.release.folders import not_yet
 from duckanon.release.verify.verify import verify
@@ -75,13 +76,15 @@ def test_merging_ends_and_never_adds_violation() -> None:
         members = rng.integers(0, 3, (8, 12))
         members[:, 0] += 1
         counts, t = members.sum(axis=0), Fraction(int(rng.integers(0, 30)), 100)
-        limit = JointLimit(distance, t, members)
-        own = [violation(limit, counts, one) for one in members]
-        assert violation(limit, counts, members[0] + members[1]) <= own[0] + own[1]
+        codes, records = np.repeat([range(12)] * 8, members.ravel()), members.sum(axis=1)
+        held = class_histograms(codes, np.append(0, np.cumsum(records)))
+        limit = JointLimit(distance, t, counts, held)
+        own = [violation(limit, one) for one in members]
+        assert violation(limit, members[0] + members[1]) <= own[0] + own[1]
         points = rng.normal(size=(8, 2)) * members.sum(axis=1)[:, None]
         merged = merge_together(points, members.sum(axis=1), [limit])
         for one in range(merged.max() + 1):
-            assert violation(limit, counts, members[merged == one].sum(axis=0)) == 0
+            assert violation(limit, members[merged == one].sum(axis=0)) == 0
         if not any(own):
             assert merged.tolist() == list(range(8))
 
