@@ -27,6 +27,7 @@ from duckanon.api.sql_functions import LEFT_OUT, given_options, register
 from duckanon.audits.columns import SHARE_MEASURES, audit_columns
 from duckanon.audits.headers import rows_of
 from duckanon.audits.run import kept_relation
+from duckanon.audits.subsets import subset_values
 from duckanon.database import engine, templates
 from duckanon.database.relations import columns_of, relation_of, resolve, subquery
 from duckanon.errors import DuckanonError, MissingExtra, PolicyError, ReleaseError, SourceError
@@ -34,6 +35,7 @@ from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.policy.names import fold
 from duckanon.policy.policy import AuditPolicy, Policy
+from duckanon.policy.subsets import subset_thresholds
 from duckanon.release import metadata
 from duckanon.release.views import create
 from duckanon.statements.tokens import parse_name
@@ -168,9 +170,9 @@ def _audit_policy(options: str) -> AuditPolicy:
     given = given_options(options)
     if "quasi_identifiers" not in given:
         raise PolicyError("an audit needs at least one quasi-identifier: write quasi_identifiers := [...]")
-    if not {"k", "l", "t", *SHARE_MEASURES} & set(given):
+    if not {"k", "k_subsets", "l", "t", *SHARE_MEASURES} & set(given):
         raise PolicyError("there is nothing to judge: give k, l, t, alpha, delta or beta")
-    if "k" not in given and "sensitive" not in given:
+    if not {"k", "k_subsets"} & set(given) and "sensitive" not in given:
         raise PolicyError("all thresholds but k speak of sensitive columns: write sensitive := [...]")
     return AuditPolicy(**given)
 
@@ -189,11 +191,16 @@ def _violating_classes(con: duckdb.DuckDBPyConnection, relation: str, policy: Au
         raise PolicyError(f"{stage}: a hierarchical distance needs its tree: use AUDIT TABLE, outside of dbt")
     quasi = [attribute.name for attribute in attributes if attribute.role is Role.QUASI_IDENTIFIER]
     texts = {attribute.name for attribute in attributes if attribute.type == "VARCHAR"}
-    return templates.render(
+    rows = templates.render(
         "dbt.sql.j2:rows",
         relation=source, qi=quasi, attributes=asked, texts=texts, k=policy.k,
         limit=_MAX_ROWS, rows_of=rows_of,
     )  # fmt: skip
+    subsets = subset_thresholds(policy.k_subsets, quasi, policy.k)
+    if not subsets:
+        return rows
+    values = subset_values(source, subsets, texts)
+    return templates.render("dbt.sql.j2:subsets", rows=rows, names=quasi, **vars(values), limit=_MAX_ROWS)
 
 
 def _selected(con: duckdb.DuckDBPyConnection, relation: str, stage: str) -> str:

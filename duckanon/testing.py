@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -18,12 +19,12 @@ from duckanon.policy.names import twice
 from duckanon.policy.policy import AuditPolicy, hierarchy_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from typing import SupportsIndex
 
     from duckanon.api.connection import Connection
     from duckanon.audits.report import Report
-    from duckanon.policy.audit_policy import AlphaNumber
+    from duckanon.policy.audit_policy import AlphaNumber, Subsets
     from duckanon.policy.checks import Columns, Distance, LDiversity, Number
 
 
@@ -45,6 +46,7 @@ def assert_private(
     order: Mapping[str, Sequence[str]] | None = None,
     hierarchies: Mapping[str, str] | None = None,
     suppressed: str | None = None,
+    k_subsets: int | Subsets | None = None,
     con: Connection | duckdb.DuckDBPyConnection | None = None,
     trust: bool = False,
 ) -> Report:
@@ -60,8 +62,9 @@ def assert_private(
     quasi_identifiers, sensitive : str or iterable of str
         Columns that make the equivalence classes, and columns that l and t protect.
     k, l, t, alpha, delta, beta, enhanced_beta : numbers, optional
-        Thresholds, at least one of them; all but k are one number, or numbers by column.
-    l_diversity, c, distance, order, hierarchies, suppressed
+        Thresholds, at least one of them; all but k are one number, or numbers by column, and k also a number
+        by subset of the quasi-identifiers.
+    l_diversity, c, distance, order, hierarchies, suppressed, k_subsets
         As in `AuditPolicy`. Tables of hierarchies are read from the connection of `table`.
     con : Connection or duckdb.DuckDBPyConnection, optional
         Connection of a table that is given by name.
@@ -105,8 +108,10 @@ def assert_private(
         order=order,
         hierarchies=hierarchies,
         suppressed=suppressed,
+        k_subsets=k_subsets,
     )
-    if all(one is None for one in (k, l, t, alpha, delta, beta, enhanced_beta)):
+    given = (k, l, t, alpha, delta, beta, enhanced_beta)
+    if all(one is None for one in given) and not isinstance(k_subsets, Mapping):
         raise PolicyError("assert_private has nothing to judge: give k, l, t, alpha, delta or beta")
     report = _audit(table, policy, con, trust=trust)
     if not report.passed:

@@ -18,6 +18,7 @@
 --     gate_quasi_identifiers   list of columns; where it is set, no recorded policy is looked at
 --     gate_sensitive           list of columns; none if it is not set
 --     gate_k                   whole number from 1 on
+--     gate_subsets             {'age, sex': 10, 'zip': 50}: k of some of these columns; quoted as in SQL
 --     gate_t, gate_l           a number for all sensitive columns, or {'charge': 0.2, 'diagnosis': 0.4}
 --     gate_l_diversity, gate_c 'distinct' (if not set), 'entropy', or 'recursive' with c
 --     gate_alpha               largest share of a value: a number, {'charge': 0.5} or {'diagnosis': {'HIV': 0.2}}
@@ -27,7 +28,7 @@
 --     gate_trees               {'diagnosis': 'tree.csv'}: hierarchical distance, columns from leaf to root
 --     gate_database            attached database whose recorded policy counts; the current one if not set
 -- A variable that is NULL is an error, not one that is not set: RESET VARIABLE gate_t takes it back.
--- gate_k, gate_t, gate_l (with gate_l_diversity and gate_c), gate_alpha, gate_delta, gate_beta and gate_enhanced_beta
+-- gate_k, gate_subsets, gate_t, gate_l (with gate_l_diversity and gate_c), gate_alpha, gate_delta, gate_beta and gate_enhanced_beta
 -- replace recorded thresholds: those, and the macros in a file, are the word of its maker. To trust neither, load install.sql and ATTACH the file (docs/gate.md).
 .bail on
 
@@ -63,6 +64,12 @@ FROM (
         typeof(getvariable('gate_k')),
         to_json(getvariable('gate_k')),
         CAST(getvariable('gate_k') AS VARCHAR)
+    ),
+    (
+        'subsets', 'a number for each subset that it names', '{''age, sex'': 10}',
+        typeof(getvariable('gate_subsets')),
+        to_json(getvariable('gate_subsets')),
+        CAST(getvariable('gate_subsets') AS VARCHAR)
     ),
     (
         't', 'a number, or a number for each sensitive column that it names', '{''charge'': 0.2}',
@@ -180,7 +187,7 @@ SET VARIABLE duckanon_gate_fault = (
             WHEN one.form = 'text' THEN one.type = 'VARCHAR'
             WHEN one.form = 'a list of different column names' THEN one.type = 'VARCHAR[]'
             WHEN one.form = 'one number' THEN one.shape NOT IN ('ARRAY', 'OBJECT')
-            WHEN one.form LIKE 'a number%' THEN one.shape <> 'ARRAY'
+            WHEN one.form LIKE 'a number, %' THEN one.shape <> 'ARRAY'
             ELSE one.shape = 'OBJECT'
         END
 );
@@ -201,6 +208,7 @@ SET VARIABLE duckanon_gate_ready = (
                 'gate_quasi_identifiers',
                 'gate_sensitive',
                 'gate_k',
+                'gate_subsets',
                 'gate_t',
                 'gate_l',
                 'gate_l_diversity',
@@ -293,6 +301,21 @@ getvariable('gate_t') IS NOT NULL OR getvariable('gate_l') IS NOT NULL OR getvar
             TRY_CAST(given.k AS DECIMAL(38, 18)) < 1 OR TRY_CAST(given.k AS DECIMAL(38, 18)) % 1 <> 0, TRUE
         )
         THEN error('gate: gate_k must be a whole number from 1 on')
+        WHEN given.of_subsets IS NOT NULL
+        THEN error('gate: gate_subsets must be whole numbers from 1 on: ' || given.of_subsets)
+        WHEN getvariable('gate_quasi_identifiers') IS NOT NULL AND (
+            SELECT count(*)
+            FROM (
+                SELECT unnest(regexp_extract_all(one.name, '"(?:[^"]|"")*"|[^,"]+')) AS text
+                FROM duckanon_gate_given AS one
+                WHERE one.setting = 'subsets'
+            ) AS part
+            LEFT JOIN duckanon_gate_given AS known
+                ON known.setting = 'quasi_identifiers'
+                AND lower(known.name) = lower(replace(trim(trim(part.text), '"'), '""', '"'))
+            WHERE trim(part.text) <> '' AND known.name IS NULL
+        ) > 0
+        THEN error('gate: gate_subsets names a column that is not in gate_quasi_identifiers')
         WHEN given.strangers IS NOT NULL
         THEN error('gate: gate_distance and gate_trees name no sensitive column by ' || given.strangers)
         WHEN given.idle IS NOT NULL
@@ -310,6 +333,14 @@ getvariable('gate_t') IS NOT NULL OR getvariable('gate_l') IS NOT NULL OR getvar
     CROSS JOIN (
         SELECT
             max(CASE WHEN one.setting = 'k' THEN one.value END) AS k,
+            string_agg(
+                CASE
+                    WHEN one.setting = 'subsets' AND coalesce(
+                        TRY_CAST(one.value AS DECIMAL(38, 18)) < 1 OR TRY_CAST(one.value AS DECIMAL(38, 18)) % 1 <> 0, TRUE
+                    )
+                    THEN one.name
+                END, ', '
+            ) AS of_subsets,
             string_agg(
                 CASE WHEN one.setting IN ('distance', 'trees') AND known.name IS NULL THEN one.name END, ', '
             ) AS strangers,
@@ -465,8 +496,8 @@ SELECT
     given.setting, coalesce(one.name, given.name) AS name, given.value,
     coalesce(getvariable('gate_l_diversity'), 'distinct') AS l_diversity, CAST(getvariable('gate_c') AS VARCHAR) AS c
 FROM duckanon_gate_given AS given
-LEFT JOIN duckanon_gate_column AS one ON given.name = '' AND given.setting <> 'k' AND one.role = 'sensitive'
-WHERE given.setting IN ('k', 'l', 't', 'alpha', 'delta', 'beta', 'enhanced_beta')
+LEFT JOIN duckanon_gate_column AS one ON given.name = '' AND given.setting NOT IN ('k', 'subsets') AND one.role = 'sensitive'
+WHERE given.setting IN ('k', 'subsets', 'l', 't', 'alpha', 'delta', 'beta', 'enhanced_beta')
     AND NOT (given.setting = 'alpha' AND starts_with(given.value, '{'))
 UNION ALL
 -- A threshold of a named value has the column and the value for its name, as a record of it has.
@@ -487,7 +518,7 @@ FROM query(
     END
 ) AS one
 JOIN (
-    VALUES ('k', 'k_anonymity'), ('l', 'l_diversity'), ('t', 't_closeness'), ('alpha', 'alpha_k_anonymity'),
+    VALUES ('k', 'k_anonymity'), ('subsets', 'k_anonymity_subset'), ('l', 'l_diversity'), ('t', 't_closeness'), ('alpha', 'alpha_k_anonymity'),
         ('delta', 'delta_disclosure'), ('beta', 'beta_likeness'), ('enhanced_beta', 'enhanced_beta_likeness')
 ) AS recorded(setting, measure) ON recorded.measure = one.measure
 WHERE
@@ -521,6 +552,19 @@ SET VARIABLE duckanon_gate_subjects = (
         END
     )
     WHERE measure = 'k_subjects' AND release_id = getvariable('duckanon_gate_release_id')
+);
+
+-- So were the subjects of the combinations of values of each subset.
+SET VARIABLE duckanon_gate_subset_subjects = (
+    SELECT max(1)
+    FROM query(
+        CASE
+            WHEN getvariable('duckanon_gate_home') IS NULL
+            THEN 'SELECT 0 AS threshold, '''' AS measure, 0 AS release_id WHERE FALSE'
+            ELSE 'FROM ' || getvariable('duckanon_gate_home') || 'thresholds'
+        END
+    )
+    WHERE measure = 'k_subjects_subset' AND release_id = getvariable('duckanon_gate_release_id')
 );
 
 -- The per cent within which class means protect every record was proved at release, too.
@@ -674,6 +718,11 @@ SELECT
     CAST(coalesce(sum(CASE WHEN class_size < CAST(k AS DECIMAL(38, 18)) THEN class_size END), 0) AS BIGINT) AS records,
     min(class_size) >= CAST(k AS DECIMAL(38, 18)) AS passed
 FROM class_sizes(tbl, qi);
+
+-- k of some quasi-identifiers; `attribute` names them in the report.
+CREATE OR REPLACE TEMP MACRO duckanon_gate_subset(tbl, names, k, attribute) AS TABLE
+SELECT one.* REPLACE ('k_anonymity_subset' AS measure, CAST(attribute AS VARCHAR) AS attribute)
+FROM duckanon_gate_size(tbl, names, k) AS one;
 
 -- A hierarchy that gate_trees names, in the form in which a release keeps it. Only CTEs named duckanon_... read
 -- relations of the user: a CTE with another name could hide the user's table.
@@ -863,6 +912,31 @@ SET VARIABLE duckanon_gate_report = (
             JOIN duckanon_gate_threshold AS one ON one.setting = 't' AND lower(one.name) = lower(known.name)
             WHERE known.tree IS NOT NULL
         ) AS hierarchical
+        UNION ALL
+        SELECT
+            'SELECT * FROM duckanon_gate_subset(getvariable(''duckanon_gate_table''), ['
+            || array_to_string(columns, ', ') || '], ' || value_text || ', ' || name_text || ')'
+        FROM (
+            SELECT
+                '''' || replace(part.name, '''', '''''') || '''' AS name_text,
+                '''' || replace(part.value, '''', '''''') || '''' AS value_text,
+                list(
+                    '''' || replace(
+                        CASE
+                            WHEN trim(part.text) LIKE '"%"'
+                            THEN replace(substr(trim(part.text), 2, len(trim(part.text)) - 2), '""', '"')
+                            ELSE trim(part.text)
+                        END, '''', ''''''
+                    ) || ''''
+                ) AS columns
+            FROM (
+                SELECT one.name, one.value, unnest(regexp_extract_all(one.name, '"(?:[^"]|"")*"|[^,"]+')) AS text
+                FROM duckanon_gate_threshold AS one
+                WHERE one.setting = 'subsets'
+            ) AS part
+            WHERE trim(part.text) <> ''
+            GROUP BY part.name, part.value
+        ) AS subset
     ) AS parts
 );
 
@@ -870,7 +944,7 @@ SELECT CASE
     WHEN getvariable('duckanon_gate_ready') <> 'columns'
     THEN error('gate: nothing was judged, for the reason above')
     WHEN judged.asked = 0
-    THEN error('gate: no threshold: SET VARIABLE gate_k, gate_l, gate_t, gate_alpha, gate_delta or gate_beta')
+    THEN error('gate: no threshold: SET VARIABLE gate_k, gate_subsets, gate_l, gate_t, gate_alpha, gate_delta or gate_beta')
     WHEN judged.broken > 0
     THEN error(
         replace('gate: ' || getvariable('duckanon_gate_name') || ' violates ' || judged.violations, chr(10), ' ')
@@ -892,6 +966,10 @@ FROM (
             ELSE '; that a class has ' || getvariable('duckanon_gate_subjects')
                 || ' subjects was proved at release, not from the rows'
         END || CASE
+            WHEN getvariable('duckanon_gate_subset_subjects') IS NULL
+            THEN ''
+            ELSE '; subjects of subsets were counted at release, not from the rows'
+        END || CASE
             WHEN getvariable('duckanon_gate_p_percent') IS NULL
             THEN ''
             ELSE '; that no class mean tells a record within ' || getvariable('duckanon_gate_p_percent')
@@ -908,7 +986,8 @@ FROM (
         SELECT
             passed, violations, classes, records, attribute,
             CASE
-                WHEN measure = 'k_anonymity' THEN 1
+                WHEN measure = 'k_anonymity' THEN 0
+                WHEN measure = 'k_anonymity_subset' THEN 1
                 WHEN measure LIKE '%l_diversity' THEN 2
                 WHEN measure = 't_closeness' THEN 3
                 ELSE 4

@@ -134,6 +134,95 @@ FROM result_of_subjects WHERE subject IS NOT NULL
 UNION ALL
 SELECT found, found, found FROM duckanon_fault WHERE found;
 
+CREATE OR REPLACE TEMP MACRO duckanon_columns(tbl, names) AS TABLE
+SELECT CAST(row_number() OVER () AS USMALLINT) AS attribute, count(*) OVER () AS attributes, one.name AS code,
+    substr(one.name, 3) AS name, one.type
+FROM (SELECT typeof(COLUMNS(names)) AS "v \0" FROM query_table(tbl) LIMIT 1)
+UNPIVOT (type FOR name IN (COLUMNS(*))) AS one;
+
+-- Among how many does everyone hide from somebody who knows some quasi-identifiers alone?
+CREATE OR REPLACE TEMP MACRO k_anonymity_subset(tbl, qi, subsets) AS TABLE
+WITH RECURSIVE duckanon_name AS MATERIALIZED (
+    SELECT one.attribute AS place, lower(one.name) AS name, one.name AS spelled FROM duckanon_columns(tbl, qi) AS one
+),
+duckanon_chosen AS (
+    SELECT [name.name] AS names, name.place AS last, 1 AS size
+    FROM duckanon_name AS name WHERE typeof(subsets) <> 'VARCHAR[][]'
+    UNION ALL
+    SELECT list_append(chosen.names, name.name), name.place, chosen.size + 1
+    FROM duckanon_chosen AS chosen JOIN duckanon_name AS name ON name.place > chosen.last
+    WHERE chosen.size < TRY_CAST(CAST(subsets AS VARCHAR) AS INTEGER)
+),
+duckanon_asked AS MATERIALIZED (
+    SELECT row_number() OVER () AS subset, asked.names
+    FROM (
+        SELECT unnest(CAST(to_json(subsets) AS VARCHAR[][])) AS names WHERE typeof(subsets) = 'VARCHAR[][]'
+        UNION ALL
+        SELECT chosen.names
+        FROM duckanon_chosen AS chosen WHERE chosen.size = TRY_CAST(CAST(subsets AS VARCHAR) AS INTEGER)
+    ) AS asked
+),
+duckanon_given AS (
+    SELECT asked.subset, lower(unnest(CASE WHEN coalesce(len(asked.names), 0) = 0 THEN [NULL] ELSE asked.names END)) AS
+        name
+    FROM duckanon_asked AS asked
+),
+duckanon_fault AS (
+    SELECT CASE
+        WHEN fault.found THEN TRUE
+        WHEN typeof(subsets) NOT IN ('VARCHAR[][]', 'INTEGER', 'BIGINT') THEN
+            error('k_anonymity_subset: subsets must be lists of column names, such as [[''age'', ''zip'']], or how many columns each subset has, such as 2')
+        WHEN typeof(subsets) <> 'VARCHAR[][]' AND TRY_CAST(CAST(subsets AS VARCHAR) AS INTEGER) NOT BETWEEN 1 AND
+            (SELECT count(*) FROM duckanon_name) THEN
+            error('k_anonymity_subset: a subset has at least one column, and no more than qi names')
+        WHEN (SELECT count(*) FROM duckanon_given WHERE name IS NULL) > 0 THEN
+            error('k_anonymity_subset: a subset names no column, or NULL')
+        WHEN (SELECT count(*) FROM duckanon_given ANTI JOIN duckanon_name ON duckanon_name.name = duckanon_given.name) >
+            0 THEN error('k_anonymity_subset: a subset names a column that is not in qi')
+        WHEN (SELECT count(*) - count(DISTINCT subset || ' ' || name) FROM duckanon_given) > 0 THEN
+            error('k_anonymity_subset: a subset names a column twice')
+        ELSE FALSE
+    END AS found
+    FROM duckanon_fault('k_anonymity_subset', tbl, qi) AS fault
+),
+duckanon_key AS MATERIALIZED (
+    SELECT row_number() OVER () AS class, one.*
+    FROM (SELECT COLUMNS(qi) AS "q \0", count(*) AS records FROM query_table(tbl) GROUP BY ALL) AS one
+),
+duckanon_rank AS (
+    SELECT long.class, long.records, duckanon_name.place, long.code
+    FROM (SELECT class, records, dense_rank() OVER (ORDER BY coalesce(COLUMNS('^q ')) ASC NULLS LAST) FROM duckanon_key)
+    UNPIVOT (code FOR name IN (COLUMNS('^q '))) AS long
+    JOIN duckanon_name ON duckanon_name.spelled = substr(long.name, 3)
+),
+duckanon_class AS (
+    SELECT one.records, list(one.code ORDER BY one.place ASC) AS codes
+    FROM duckanon_rank AS one GROUP BY one.class, one.records
+),
+duckanon_subset AS (
+    SELECT given.subset, list(name.place ORDER BY name.place ASC) AS places, string_agg(CASE
+        WHEN regexp_full_match(name.spelled, '[^\s,"()]([^,"()]*[^\s,"()])?') THEN name.spelled
+        ELSE '"' || replace(name.spelled, '"', '""') || '"'
+    END, ', ' ORDER BY name.spelled COLLATE C ASC) AS names
+    FROM duckanon_given AS given JOIN duckanon_name AS name ON name.name = given.name GROUP BY given.subset
+),
+duckanon_subset_class AS (
+    SELECT one.subset, CAST(sum(class.records) AS BIGINT) AS class_size
+    FROM duckanon_class AS class CROSS JOIN duckanon_subset AS one
+    GROUP BY one.subset, list_select(class.codes, one.places)
+),
+result AS (
+    SELECT subset, min(class_size) AS k, count(*) AS classes, CAST(sum(class_size) AS BIGINT) AS records
+    FROM duckanon_subset_class AS subset_class GROUP BY subset
+)
+SELECT line.subset, line.k, line.classes, line.records
+FROM (
+    SELECT one.names AS subset, result.k, result.classes, result.records
+    FROM result JOIN duckanon_subset AS one ON one.subset = result.subset
+    UNION ALL
+    SELECT found, found, found, found FROM duckanon_fault WHERE found
+) AS line ORDER BY line.k ASC NULLS LAST, line.subset COLLATE C ASC NULLS LAST;
+
 -- How many records are alone?
 CREATE OR REPLACE TEMP MACRO uniqueness(tbl, qi) AS TABLE
 WITH duckanon_fault AS (FROM duckanon_fault('uniqueness', tbl, qi)),
@@ -176,12 +265,6 @@ CREATE OR REPLACE TEMP MACRO duckanon_classes(tbl, qi) AS TABLE
 SELECT CAST(row_number() OVER () AS UINTEGER) AS class_id, one.class
 FROM (SELECT "duckanon class" AS class FROM (SELECT DISTINCT COLUMNS(qi) FROM query_table(tbl)) AS "duckanon class") AS
     one;
-
-CREATE OR REPLACE TEMP MACRO duckanon_columns(tbl, names) AS TABLE
-SELECT CAST(row_number() OVER () AS USMALLINT) AS attribute, count(*) OVER () AS attributes, one.name AS code,
-    substr(one.name, 3) AS name, one.type
-FROM (SELECT typeof(COLUMNS(names)) AS "v \0" FROM query_table(tbl) LIMIT 1)
-UNPIVOT (type FOR name IN (COLUMNS(*))) AS one;
 
 CREATE OR REPLACE TEMP MACRO duckanon_key(qi, classes_in) AS TABLE
 SELECT "duckanon class" AS class_id, {'v': COLUMNS(qi)} AS "qi \0"

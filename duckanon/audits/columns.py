@@ -114,9 +114,7 @@ def share_bounds(attribute: Attribute) -> tuple[ShareBound, ...]:
     return (*named, *whole)
 
 
-def share_options(
-    thresholds: Mapping[str, Mapping[str, Decimal]], columns: Sequence[str]
-) -> dict[str, Any]:
+def share_options(thresholds: Mapping[str, Mapping[str, Decimal]], columns: Sequence[str]) -> dict[str, Any]:
     """Options of a policy from thresholds by measure and label; the inverse of `share_bounds`."""
     options: dict[str, Any] = {}
     for option, measure in SHARE_MEASURES.items():

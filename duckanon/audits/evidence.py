@@ -18,7 +18,7 @@ from duckanon.errors import SourceError
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.policy.policy import AuditPolicy, options_from_toml, options_to_toml
-from duckanon.policy.subsets import key_text
+from duckanon.policy.subsets import BySubset, key_text, subset_thresholds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -107,6 +107,7 @@ def canonical(policy: AuditPolicy, columns: Sequence[tuple[str, str]], trees: Ma
         "order": {a.name: list(a.order) for a in sensitive if a.order},
         "hierarchies": hierarchies,
         "suppressed": policy.suppressed,
+        "k_subsets": _subsets(policy, [a.name for a in attributes if a.role is Role.QUASI_IDENTIFIER]),
     }
     return options_to_toml({name: value for name, value in options.items() if value not in (None, {}, [])})
 
@@ -115,6 +116,14 @@ def _joint(policy: AuditPolicy, attributes: Sequence[Attribute]) -> dict[str, De
     """Thresholds of several columns by their text, columns and keys in order."""
     bound = bind.joint_thresholds(policy, attributes)
     return {key_text(one.columns): _short(one.t) for one in bound}
+
+
+def _subsets(policy: AuditPolicy, quasi: Sequence[str]) -> BySubset[int] | int | None:
+    """Every subset by name with its k; how many columns the subsets have if k is not judged."""
+    found = subset_thresholds(policy.k_subsets, quasi, policy.k)
+    if not found or any(one.k is None for one in found):
+        return policy.k_subsets
+    return BySubset({one.columns: one.k for one in sorted(found, key=lambda one: one.columns) if one.k})
 
 
 def _shares(sensitive: Sequence[Attribute]) -> dict[str, dict[str, Any]]:

@@ -16,6 +16,7 @@ from duckanon.audits.headers import rows_of
 from duckanon.audits.joint import audited_together
 from duckanon.audits.legible import legible
 from duckanon.audits.report import CHANGING, Measure, Report, Violation
+from duckanon.audits.subsets import subset_measures, subset_values, subset_violations, worst_first
 from duckanon.database import engine, own_copy, templates
 from duckanon.database.csv_files import read_csv
 from duckanon.database.engine import temporary, transaction
@@ -27,6 +28,7 @@ from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.policy.names import fold
 from duckanon.policy.policy import AuditPolicy, Policy
+from duckanon.policy.subsets import subset_thresholds
 from duckanon.statements.options import options_to_audit
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from duckanon.audits.certificate import Certificate
     from duckanon.audits.columns import AuditColumn
     from duckanon.policy.bind import Attribute
+    from duckanon.policy.subsets import SubsetThreshold
     from duckanon.statements.options import Options
     from duckanon.statements.tokens import QualifiedName
 
@@ -248,8 +251,9 @@ def audit_attributes(
     asked = audit_columns(attributes, policy, trees)
     texts = {attribute.name for attribute in attributes if attribute.type == "VARCHAR"}
     together = bind.joint_thresholds(policy, attributes)
+    subsets = subset_thresholds(policy.k_subsets, quasi, policy.k)
     with transaction(con, last=False, whole=False) if together else nullcontext():
-        report = audit_sql(con, relation, quasi, asked, k=policy.k, name=name, texts=texts)
+        report = audit_sql(con, relation, quasi, asked, k=policy.k, name=name, texts=texts, subsets=subsets)
         if not together:
             return report
         return audited_together(con, relation, quasi, together, report, texts=texts, given=certificates)
@@ -275,6 +279,7 @@ def audit_sql(
     k: int | None,
     name: str,
     texts: Collection[str] | None = None,
+    subsets: Sequence[SubsetThreshold] = (),
 ) -> Report:
     """Audit of any relation: verdicts in exact arithmetic, and the worst violating classes. O(n log n).
 
@@ -287,17 +292,25 @@ def audit_sql(
     values: dict[str, object] = {"relation": relation, "texts": texts, "k": k}
     values |= {"qi": list(quasi_identifiers), "rows_of": rows_of}
     parts = list(engine.in_parts(audit_columns, COLUMNS_PER_STATEMENT)) or [()]
+    of_subsets = subset_values(relation, subsets, texts)
     # All parts of one audit must see the same rows.
-    with transaction(con, last=False, whole=False) if len(parts) > 1 else nullcontext():
+    with transaction(con, last=False, whole=False) if len(parts) > 1 or subsets else nullcontext():
         measures = _measures(con, values, parts, stage)
+        if subsets:
+            measures = subset_measures(con, of_subsets, measures, stage)
         report = Report(name, measures)
         if report.passed or not any(measure.violations for measure in measures):
             return report
         # The worst class of every measure comes before the second worst of any, so every measure is listed.
         violated = [measure.attribute for measure in measures if measure.violations][:VIOLATIONS_LISTED]
         columns = [column for column in audit_columns if not {*column.labels}.isdisjoint(violated)]
-        rows = _worst(con, values, columns, stage)
-    return Report(name, measures, tuple(_violation(row, quasi_identifiers) for row in rows))
+        found = [_violation(row, quasi_identifiers) for row in _worst(con, values, columns, stage)]
+        if any(measure.violations for measure in measures[1 : 1 + len(subsets)]):
+            rare = subset_violations(con, of_subsets, subsets, limit=VIOLATIONS_LISTED, stage=stage)
+            of_k = [one for one in found if one.attribute is None]
+            others = [one for one in found if one.attribute is not None]
+            found = worst_first([*of_k, *rare, *others])[:VIOLATIONS_LISTED]
+    return Report(name, measures, tuple(found))
 
 
 def _measures(

@@ -59,7 +59,8 @@ class _Compared:
         meaning="columns of which -l is asked", default="those of the releases"
     ),
     k=OF_POLICY["k"]._replace(
-        meaning="below so many, records are too few", default="the larger k of the releases"
+        meaning="below so many, records are too few", default="the larger k of the releases",
+        kind=int, example="-k 5", form="NUMBER",
     ),
     least=Option(
         "least values that a class of both has in common", (), "2, or the larger l of the releases", "-l 3",

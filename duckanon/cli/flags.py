@@ -20,6 +20,7 @@ from duckanon.errors import DuckanonError, PolicyError, StatementError
 from duckanon.policy.checks import SHARE_OPTIONS, decimal
 from duckanon.policy.names import fold, unknown_option
 from duckanon.policy.policy import Policy
+from duckanon.policy.subsets import WHOLE_KEY
 from duckanon.statements.options import read_options
 from duckanon.statements.tokens import Piece, Reader
 
@@ -31,9 +32,13 @@ LISTS = ("quasi_identifiers", "sensitive", "identifiers", "insensitive", "subjec
 NUMBERS = (
     "t", "l", "c", *SHARE_OPTIONS, "joint_t", "p_percent", "digits", "weights", "suppression_limit",
 )  # fmt: skip
+INTEGERS = ("k", "k_subsets")
 
 _EXAMPLES_BY_OPTION = {"quasi_identifiers": "--qi age,zip", "k": "-k 5"}
 """Example of each flag that a command may require."""
+
+_INTEGER_EXAMPLES = {"k": "-k 5", "k_subsets": "--k-subsets 2 or --k-subsets 2=50"}
+"""Examples of flags with whole numbers."""
 
 _QUOTE, _DOUBLE = "'", '"'
 _QUOTED = r'"(?:[^"]|"")*"'
@@ -272,16 +277,16 @@ def _by_column(name: str, entries: Sequence[tuple[_Word | None, _Word]]) -> Any:
             f"{flag(name)} has two values for all columns, {plain[0]!r} and {plain[1]!r}: "
             "give one, or column=value pairs"
         )
-    if plain and len(entries) > 1:
+    if plain and len(entries) > 1 and name != "k":
         raise PolicyError(
             f"{flag(name)} has a value for all columns, {plain[0]!r}, and one for a column: give one of both"
         )
-    if plain:
+    if len(entries) == 1 and plain:
         return _plain(name, plain[0])
     values: dict[str, Any] = {}
     seen: set[tuple[str, str | None]] = set()
     for column, value in entries:
-        text, named = (column.text, column.named) if column else ("", None)
+        text, named = (column.text, column.named) if column else (WHOLE_KEY, None)
         if {(fold(text), named), (fold(text), None)} & seen or (named is None and text in values):
             raise PolicyError(f"{flag(name)} has two values for column {text!r}: leave one out")
         seen.add((fold(text), named))
@@ -330,8 +335,12 @@ def _word(text: str) -> _Word:
 
 
 def _plain(name: str, text: str) -> Any:
-    if name not in NUMBERS:
+    if name not in (*NUMBERS, *INTEGERS):
         return text
+    if name in INTEGERS:
+        if not re.fullmatch(r"[+-]?[0-9]+", text):
+            raise PolicyError(f"{flag(name)} takes a whole number, as in {_INTEGER_EXAMPLES[name]}")
+        return int(text)
     number = decimal(text)
     if number is None:
         form = (

@@ -108,7 +108,9 @@ OF_POLICY = {
         "--subject patient_id", "COLUMN,...", list,
     ),
     "k": Option(
-        "fewest records of a class, at least 2", (), "required here or in --policy", "-k 5", "NUMBER", int
+        "fewest records of a class, at least 2, and of subsets of the quasi-identifiers", (),
+        "required here or in --policy", "-k 5 or -k 5,'(age,sex)=10',zip=50", "NUMBER|COLUMNS=NUMBER,...",
+        list,
     ),
     "t": Option(
         "largest EMD between a class and the table, above 0, at most 1", (), "none",
@@ -146,6 +148,10 @@ OF_POLICY = {
     "joint_distance": Option(
         "distance of values of several columns, where -t is for these together: the greatest of the "
         "columns, or their mean", get_args(JointDistanceWord), "maximum",
+    ),
+    "k_subsets": Option(
+        "fewest records with equal values in every so many quasi-identifiers", (), "none",
+        "--k-subsets 2=50", "SIZE|SIZE=NUMBER,...", list,
     ),
     "distance": Option(
         "ground distance of a sensitive column", get_args(Distance),
@@ -210,7 +216,7 @@ OF_POLICY = {
 
 OF_AUDIT = (
     "quasi_identifiers", "sensitive", "k", "t", "l", "l_diversity", "c", *SHARE_OPTIONS, "joint_t",
-    "joint_distance",
+    "joint_distance", "k_subsets",
     "distance",
 )  # fmt: skip
 """Options of a policy that every audit has."""

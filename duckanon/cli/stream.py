@@ -57,7 +57,7 @@ _NUMBER = Option("", (), "none", "", "NUMBER", int)
     quasi_identifiers=OF_POLICY["quasi_identifiers"]._replace(default="required"),
     k=OF_POLICY["k"]._replace(
         meaning="tuples of a class, each of another subject, at least 2", default="10", value=10,
-        flags=("-k", "--k"),
+        flags=("-k", "--k"), kind=int, example="-k 5", form="NUMBER",
     ),
     nulls=OF_POLICY["nulls"]._replace(choices=("category", "error")),
     method=OF_POLICY["method"]._replace(

@@ -1,9 +1,11 @@
 """Nodes of the lattice of full-domain generalization: what a node keeps, and which nodes that rules out.
 
 Without suppression all criteria are monotone: what a node keeps, every generalization keeps
-(`Criteria.monotone`). With suppression k and distinct l alone are monotone: a class that keeps both is not
-suppressed after a merge. t, bounds of shares, entropy and recursive l are not: a merged class may miss what
-one of its parts kept. A node that fails by t may still rule out the nodes below.
+(`Criteria.monotone`). With suppression k, distinct l and k of subsets of the columns are monotone. A class
+that keeps k and l is not suppressed after a merge. Records that together keep k of all subsets keep it at
+every generalization, because combinations of values only merge. t, bounds of shares, entropy and recursive
+l are not monotone: a merged class may miss what one of its parts kept. A node that fails by t may still rule
+out the nodes below.
 
 Why a node can rule out others by t (`loosest`): the released classes keep t against the reference R. A union
 S of released classes keeps t as well, since EMD is convex.
@@ -28,6 +30,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from duckanon.kernels.closeness.threshold import THRESHOLD_DENOMINATOR, Threshold
+from duckanon.kernels.rare import cells_of
 from duckanon.kernels.rollup import (
     DistinctRows,
     asked_of,
@@ -62,12 +65,16 @@ class Criteria:
     # thresholds of the released table, with the same t; ranks are those of the released values. Without
     # `limits` the whole table stays the reference of t.
     limits: Limits | None = None
+    # numbers of columns, and the least number of released records with equal nodes in them
+    subsets: Sequence[tuple[tuple[int, ...], int]] = ()
+    # column of `DistinctRows.sensitive` with the subjects that `subsets` count; None if they count records
+    subjects: int | None = None
 
     @property
     def monotone(self) -> bool:
         """Whether every generalization of a node that keeps the criteria keeps them as well.
 
-        True without suppression, and with k and distinct l alone. See the top of the module.
+        True without suppression, and with k, subsets and distinct l alone. See the top of the module.
         """
         plain = all(
             one.t is None and one.shares is None and (one.l is None or one.l_kind == "distinct")
@@ -123,7 +130,35 @@ class Lattice:
             return Checked(levels, keeps=False, never=True, rows=unheld, gone=small)
         rows = rolled_up(below, classes)
         self._keep(levels, rows, of=below)
+        small = self._without_rare(levels, rows, small)
+        if rows.records[small].sum() > allowed:
+            return Checked(levels, keeps=False, never=True, rows=rows, gone=small)
         return self._asked(levels, rows, small)
+
+    def _without_rare(self, levels: Levels, rows: DistinctRows, gone: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Suppress more classes until no subset has a combination of nodes that is too rare."""
+        # Suppressed classes leave fewer records to the others, so the subsets take turns. The classes left
+        # are the most that keep all subsets together, in whatever order classes are suppressed.
+        criteria = self.criteria
+        nodes = [one.nodes[level] for one, level in zip(rows.quasi, levels, strict=True)]
+        parts = [
+            cells_of(np.stack([nodes[column][rows.codes[:, column]] for column in columns]))
+            for columns, _ in criteria.subsets
+        ]
+        values = None if criteria.subjects is None else rows.sensitive[criteria.subjects]
+        while True:
+            before = gone
+            for cells, (_, k) in zip(parts, criteria.subsets, strict=True):
+                if values is None:
+                    counts = np.bincount(cells, weights=np.where(gone, 0, rows.records))
+                else:
+                    kept = np.repeat(~gone, np.diff(values.starts))
+                    of = np.repeat(cells, np.diff(values.starts))
+                    pairs = np.unique(np.stack([of[kept], values.codes[kept]]), axis=1)
+                    counts = np.bincount(pairs[0], minlength=int(cells.max()) + 1)
+                gone = gone | (counts[cells] < k)
+            if gone is before or (gone == before).all():
+                return gone
 
     def _asked(self, levels: Levels, rows: DistinctRows, gone: NDArray[np.bool_]) -> Checked:
         """Check a node whose classes below k are `gone`: by distinct l, by other l, then by t and shares."""
@@ -133,6 +168,7 @@ class Lattice:
                 asked = steps[step]
                 if asked is not None:
                     gone = gone | violating_rows(rows, which, asked, gone, only_one=first)
+            gone = self._without_rare(levels, rows, gone)
             if rows.records[gone].sum() > allowed:
                 never = step == 0 or self._never(rows, sure)
                 return Checked(levels, keeps=False, never=never, rows=rows, gone=gone)
@@ -147,6 +183,7 @@ class Lattice:
             for which, asked in enumerate(last):
                 if asked is not None:
                     more = more | violating_rows(rows, which, asked, more, only_one=first)
+            more = self._without_rare(levels, rows, more)
             if rows.records[more].sum() > allowed:
                 return Checked(levels, keeps=False, never=self._never(rows, sure), rows=rows, gone=more)
             if (more == gone).all():

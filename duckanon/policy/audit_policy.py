@@ -22,12 +22,14 @@ from duckanon.policy.checks import (
 )
 from duckanon.policy.joint import JointDistanceWord, split_t
 from duckanon.policy.names import CLASS, ByColumn, fold, suggestion, unknown_option
-from duckanon.policy.subsets import BySubset
+from duckanon.policy.subsets import WHOLE_KEY, BySubset, check_subsets, united
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-THRESHOLD_OPTIONS = ("k", "t", "l", "l_diversity", "c", *SHARE_OPTIONS, "joint_t", "joint_distance")
+THRESHOLD_OPTIONS = (
+    "k", "t", "l", "l_diversity", "c", *SHARE_OPTIONS, "joint_t", "joint_distance", "k_subsets",
+)  # fmt: skip
 """Options of AUDIT that replace thresholds of the policy of an anonymized view."""
 
 ROLES = ("quasi_identifiers", "sensitive", "identifiers", "insensitive")
@@ -41,6 +43,8 @@ Thresholds = Mapping[Any, Number]
 
 AlphaNumber = Number | Mapping[str, Number | Mapping[str, Number]]
 """Types of alpha from a user: a number, numbers by column, or by column and value."""
+Subsets = Mapping[Any, SupportsIndex]
+"""Type of the k of subsets from a user: keys are columns, tuples of columns and numbers of columns, mixed."""
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -71,6 +75,10 @@ class Asking(Protocol):
     def quasi_identifiers(self) -> tuple[str, ...]: ...  # noqa: D102 - as in AuditPolicy
     @property
     def sensitive(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def k(self) -> int | None: ...  # noqa: D102
+    @property
+    def k_subsets(self) -> int | BySubset[int] | None: ...  # noqa: D102
     @property
     def t(self) -> Decimal | ByColumn[Decimal] | None: ...  # noqa: D102
     @property
@@ -110,7 +118,7 @@ class AuditPolicy:
     sensitive : str or iterable of str
         Columns that l-diversity and t-closeness protect.
     k, t, l, l_diversity, c, alpha, delta, beta, enhanced_beta, joint_t, joint_distance, distance, order,
-    hierarchies
+    hierarchies, k_subsets
         As in `Policy`, all optional. k, t and l without a threshold are reported and not judged; alpha,
         delta and beta are measured where they are asked for.
     suppressed : str, optional
@@ -141,6 +149,7 @@ class AuditPolicy:
     order: ByColumn[tuple[str, ...]]
     hierarchies: ByColumn[Hierarchy]
     suppressed: str | None
+    k_subsets: int | BySubset[int] | None
 
     @known_options
     def __init__(
@@ -148,7 +157,7 @@ class AuditPolicy:
         *,
         quasi_identifiers: Columns,
         sensitive: Columns = (),
-        k: SupportsIndex | None = None,
+        k: SupportsIndex | Subsets | None = None,
         t: Number | Thresholds | None = None,
         l: Number | Mapping[str, Number] | None = None,  # noqa: E741 - as above
         l_diversity: LDiversity = "distinct",
@@ -163,12 +172,14 @@ class AuditPolicy:
         order: Mapping[str, Sequence[str]] | None = None,
         hierarchies: Mapping[str, HierarchyRows] | None = None,
         suppressed: str | None = None,
+        k_subsets: SupportsIndex | Subsets | None = None,
     ) -> None:
         given = {name: value for name, value in locals().items() if name != "self"}
         store(self, {name: value for name, value in given.items() if name != "k"})
         object.__setattr__(self, "k", None if k is None else checked("k", k))
         check_roles(self, ROLES[:2])
         split_t(self)
+        split_k(self)
         check_sensitive(self)
 
     def override(self, **thresholds: Any) -> AuditPolicy:
@@ -178,7 +189,8 @@ class AuditPolicy:
         ----------
         **thresholds : object
             Some of `THRESHOLD_OPTIONS`. An l_diversity other than 'recursive' drops c; another t drops t of
-            several columns, too.
+            several columns, too; a k by subset drops k_subsets, and keeps the k of the whole unless it
+            has another.
         """
         if thresholds.get("l_diversity", "recursive") != "recursive":
             thresholds.setdefault("c", None)
@@ -186,6 +198,9 @@ class AuditPolicy:
             several = isinstance(checked("t", thresholds["t"]), BySubset)
             if thresholds.setdefault("joint_t", None) is None and not several:
                 thresholds.setdefault("joint_distance", "maximum")
+        if isinstance(thresholds.get("k"), Mapping):
+            thresholds.setdefault("k_subsets", None)
+            thresholds["k"] = {**({} if self.k is None else {WHOLE_KEY: self.k}), **thresholds["k"]}
         return replace(self, **thresholds)
 
 
@@ -223,6 +238,17 @@ def store(policy: Asking, given: Mapping[str, Any]) -> None:
     """Set the fields of a frozen policy to the checked values."""
     for name, value in given.items():
         object.__setattr__(policy, name, checked(name, value))
+
+
+def split_k(policy: Asking) -> None:
+    """Keep the k of the whole as `k` and the k of subsets as `k_subsets`; raise if a subset is wrong."""
+    k, subsets = policy.k, policy.k_subsets
+    if isinstance(k, Mapping):
+        named = {subset: threshold for subset, threshold in k.items() if subset != WHOLE_KEY}
+        whole = k.get(WHOLE_KEY)
+        object.__setattr__(policy, "k", whole)
+        object.__setattr__(policy, "k_subsets", united(subsets, named, whole))
+    check_subsets(policy.k_subsets, policy.quasi_identifiers)
 
 
 def check_roles(policy: Asking, roles: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ from duckanon.policy.joint import JointDistanceWord, t_of
 from duckanon.policy.kinds import RULES
 from duckanon.policy.methods import ALIASES, METHODS
 from duckanon.policy.names import ByColumn, fold, shortened, suggestion
+from duckanon.policy.subsets import WHOLE_KEY, BySubset, by_subset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,6 +129,31 @@ def _at_least(least: int, why: str = "") -> Callable[[str, Any], int]:
         return threshold
 
     return check
+
+
+_whole_k = _at_least(2, ", a class of one record hides nobody")
+
+
+def _k(option: str, value: Any) -> int | BySubset[int]:
+    """Return k, or k by subset of the quasi-identifiers, where * is the whole."""
+    return (
+        by_subset(option, value, _whole_k, _at_least(1))
+        if isinstance(value, Mapping)
+        else _whole_k(option, value)
+    )
+
+
+def _k_subsets(option: str, value: Any) -> int | BySubset[int]:
+    """Return a number of columns, or k by subset."""
+    if isinstance(value, Mapping):
+        found = by_subset(option, value, _whole_k, _at_least(1))
+        if any(subset == WHOLE_KEY for subset in found):
+            raise PolicyError("k_subsets has a k of *, which is the whole: write it as k = 5")
+        return found
+    size = _integer(option, value)
+    if size < 1:
+        raise PolicyError(f"{option} = {size}: use a number of columns of at least 1, or {{2: 50}}")
+    return size
 
 
 def _digits(option: str, value: Any) -> int:
@@ -447,7 +473,8 @@ def _shown(value: Any) -> str:
 
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "quasi_identifiers": _columns,
-    "k": _at_least(2, ", a class of one record hides nobody"),
+    "k": _k,
+    "k_subsets": _optional(_k_subsets),
     "sensitive": _columns,
     "identifiers": _columns,
     "insensitive": _columns_or_rest,

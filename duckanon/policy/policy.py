@@ -17,19 +17,21 @@ from duckanon.policy.audit_policy import (
     AlphaNumber,
     AuditPolicy,
     HierarchyRows,
+    Subsets,
     Thresholds,
     audited,
     check_columns,
     check_roles,
     check_sensitive,
     known_options,
+    split_k,
     store,
     whole_l,
 )
 from duckanon.policy.checks import SHARE_OPTIONS
 from duckanon.policy.joint import split_t
 from duckanon.policy.names import ByColumn, fold, unknown_option
-from duckanon.policy.subsets import BySubset, key_text
+from duckanon.policy.subsets import BySubset, check_whole, key_text
 
 if TYPE_CHECKING:
     from duckanon.policy.checks import (
@@ -75,8 +77,9 @@ class Policy:
     ----------
     quasi_identifiers : str or iterable of str
         Columns that are recoded, at least one.
-    k : int
-        Least number of records in a class, at least 2.
+    k : int, or mapping from subset to int
+        Least number of records in a class, at least 2. As a mapping, ``"*"`` is this number, and the other
+        keys are those of `k_subsets`: ``{"*": 5, ("age", "sex"): 10}``.
     sensitive, identifiers : str or iterable of str
         Columns that are protected by t and l, and columns that are dropped.
     insensitive : str or iterable of str
@@ -104,6 +107,10 @@ class Policy:
     joint_distance : {'maximum', 'sum'}
         Distance of two joint values: the greatest of the distances of their columns, or their sum divided by
         the number of columns.
+    k_subsets : int, or mapping from subset to int, optional
+        Least number of records with equal released values in some quasi-identifiers, at least 1. A key is a
+        column, a tuple of columns or, for all subsets of so many columns, a number: ``{2: 50}``. A number
+        alone, as 2, reports all pairs beside `k`, which they keep if the whole does.
     distance : mapping from column to {'ordered', 'equal', 'hierarchical'}, optional
         Ground distance of sensitive columns; by default by their type.
     order : mapping from column to iterable of str, optional
@@ -177,7 +184,7 @@ class Policy:
     """
 
     quasi_identifiers: tuple[str, ...]
-    k: int
+    k: int  # of the whole
     sensitive: tuple[str, ...] = ()
     identifiers: tuple[str, ...] = ()
     insensitive: tuple[str, ...] | Literal["*"] = ()
@@ -191,6 +198,7 @@ class Policy:
     enhanced_beta: Decimal | ByColumn[Decimal] | None = None
     joint_t: BySubset[Decimal] | None = None
     joint_distance: JointDistanceWord = "maximum"
+    k_subsets: int | BySubset[int] | None = None
     distance: ByColumn[Distance] = _NO_COLUMN
     order: ByColumn[tuple[str, ...]] = _NO_COLUMN
     hierarchies: ByColumn[Hierarchy] = _NO_COLUMN
@@ -218,7 +226,7 @@ class Policy:
         self,
         *,
         quasi_identifiers: Columns,
-        k: SupportsIndex,
+        k: SupportsIndex | Subsets,
         sensitive: Columns = (),
         identifiers: Columns = (),
         insensitive: Columns = (),
@@ -232,6 +240,7 @@ class Policy:
         enhanced_beta: Number | Mapping[str, Number] | None = None,
         joint_t: Thresholds | None = None,
         joint_distance: JointDistanceWord = "maximum",
+        k_subsets: SupportsIndex | Subsets | None = None,
         distance: Mapping[str, Distance] | None = None,
         order: Mapping[str, Sequence[str]] | None = None,
         hierarchies: Mapping[str, HierarchyRows] | None = None,
@@ -257,6 +266,7 @@ class Policy:
         store(self, {name: value for name, value in locals().items() if name != "self"})
         check_roles(self, ROLES)
         split_t(self)
+        split_k(self)
         check_sensitive(self)
         _check_subject(self)
         for column, values in self.order.items():
@@ -268,6 +278,7 @@ class Policy:
         _check_full_domain(self)
         _check_steering(self)
         _check_as_it_is(self)
+        check_whole(self.k, self.k_subsets, self.release)
         _check_anatomy(self)
         _check_p_percent(self)
         _check_means(self)

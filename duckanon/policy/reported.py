@@ -32,6 +32,9 @@ ANATOMY_L = (
 SUBJECTS = "k_subjects"
 """Measure of a release whose k counts subjects: fewest subjects of a class, measured at release."""
 
+SUBJECTS_SUBSET = "k_subjects_subset"
+"""Measure by subset of such a release: fewest subjects with equal released values in some columns."""
+
 P_PERCENT = "p_percent"
 """Measure by column of a release with the option p_percent: every class keeps p, checked at release.
 
@@ -45,6 +48,10 @@ OF_THE_RECORDS: Mapping[str, str] = {
     SUBJECTS: (
         f"k counts subjects ({SUBJECTS}), which was proved at release, not from the rows: these do not tell "
         "whose they are, and k_anonymity counts them"
+    ),
+    SUBJECTS_SUBSET: (
+        f"k of subsets counts subjects ({SUBJECTS_SUBSET}), which was proved at release, not from the rows: "
+        "k_anonymity_subset counts records"
     ),
     P_PERCENT: (
         f"no class mean tells a record within {P_PERCENT}, which was proved at release, not from the rows: "
@@ -83,7 +90,9 @@ def form_notes(forms: Collection[str], *, with_l: bool) -> tuple[str, ...]:
 def report_notes(policy: Policy, *, with_l: bool = False) -> tuple[str, ...]:
     """Notes on a release under a policy, which an audit may ask for another l."""
     form = form_notes([policy.release], with_l=with_l or policy.l is not None)
-    return (*form, *proved([SUBJECTS] * bool(policy.subject) + [P_PERCENT] * (policy.p_percent is not None)))
+    known = [SUBJECTS] * bool(policy.subject) + [P_PERCENT] * (policy.p_percent is not None)
+    known += [SUBJECTS_SUBSET] * (bool(policy.subject) and policy.k_subsets is not None)
+    return (*form, *proved(known))
 
 
 def proved(measures: Collection[str]) -> tuple[str, ...]:

@@ -18,16 +18,16 @@ from itertools import combinations
 from math import comb
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from duckanon.errors import PolicyError
+from duckanon.errors import InfeasibleError, PolicyError
 from duckanon.policy.names import fold, suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 Subset = int | tuple[str, ...]
 """Columns by name; a number is every subset of so many quasi-identifiers."""
 
-WHOLE = "*"
+WHOLE_KEY = "*"
 """Key of the k of all quasi-identifiers together, beside the k of subsets."""
 
 SUBSETS_MAX = 500
@@ -39,7 +39,7 @@ SUBSET_COLUMNS_MAX = 62
 V = TypeVar("V")
 
 _NAME = re.compile(r'\s*("(?:[^"]|"")*"|[^\s,"()](?:[^,"()]*[^\s,"()])?)\s*(?:,|\Z)')
-_PLAIN = re.compile(r'[^\s,"()](?:[^,"()]*[^\s,"()])?')
+_PLAIN_NAME = re.compile(r'[^\s,"()](?:[^,"()]*[^\s,"()])?')
 
 
 class BySubset(Mapping[Subset, V]):
@@ -51,7 +51,7 @@ class BySubset(Mapping[Subset, V]):
 
     __slots__ = ("_spelled",)
 
-    def __init__(self, values: Mapping[Subset, V]) -> None:
+    def __init__(self, values: Mapping[Any, V]) -> None:
         self._spelled = {folded(subset): (subset, value) for subset, value in values.items()}
 
     def __getitem__(self, subset: Subset) -> V:
@@ -74,13 +74,13 @@ class BySubset(Mapping[Subset, V]):
 class SubsetThreshold:
     """Columns of which every combination of released values needs k records, or subjects."""
 
-    columns: tuple[str, ...]  # in the order of the quasi-identifiers
+    columns: tuple[str, ...]
     k: int | None  # None: reported, not judged
 
     @property
     def name(self) -> str:
-        """Columns as reports name the subset: ``age, sex``."""
-        return listed(self.columns)
+        """Columns in alphabetical order, as reports name the subset: ``age, sex``."""
+        return listed(sorted(self.columns))
 
 
 def folded(key: str | Subset) -> str | Subset:
@@ -91,7 +91,7 @@ def folded(key: str | Subset) -> str | Subset:
     """
     if isinstance(key, tuple):
         names = sorted(fold(name) for name in key)
-        return names[0] if len(names) == 1 and names != [WHOLE] else tuple(names)
+        return names[0] if len(names) == 1 and names != [WHOLE_KEY] else tuple(names)
     return fold(key) if isinstance(key, str) else key
 
 
@@ -128,14 +128,14 @@ def key_text(columns: Iterable[str]) -> str:
 def listed(columns: Iterable[str]) -> str:
     """Names between commas, in double quotes where a name is not plain."""
     return ", ".join(
-        name if _PLAIN.fullmatch(name) else '"' + name.replace('"', '""') + '"' for name in columns
+        name if _PLAIN_NAME.fullmatch(name) else '"' + name.replace('"', '""') + '"' for name in columns
     )
 
 
 def subset_of(option: str, key: object) -> Subset | str:
-    """Subset that a key of `option` means; `WHOLE` stays text. PolicyError for an empty or wrong key."""
-    if key == WHOLE:
-        return WHOLE
+    """Subset that a key of `option` means; `WHOLE_KEY` stays text. PolicyError for an empty or wrong key."""
+    if key == WHOLE_KEY:
+        return WHOLE_KEY
     if isinstance(key, str) and key.isascii() and key.isdigit():
         key = int(key[:9])
     if isinstance(key, int) and not isinstance(key, bool):
@@ -154,6 +154,28 @@ def subset_of(option: str, key: object) -> Subset | str:
             raise PolicyError(f"{option} names column {name!r} twice in {key_text(columns)}: leave one out")
         seen.add(fold(name))
     return columns
+
+
+def by_subset(
+    option: str,
+    value: Mapping[Any, Any],
+    whole: Callable[[str, Any], int],
+    part: Callable[[str, Any], int],
+) -> BySubset[int]:
+    """The k by subset that a policy keeps; `whole` and `part` check the k of the whole and of subsets."""
+    if not value:
+        raise PolicyError(f"{option} = {{}} names no subset: write {option} = {{(age, sex): 10}}")
+    found: dict[Any, int] = {}
+    seen = set()
+    for key, threshold in value.items():
+        subset = subset_of(option, key)
+        name = key_text(subset) if isinstance(subset, tuple) else subset
+        if folded(subset) in seen:
+            raise PolicyError(f"{option} has {name} twice: leave one out")
+        seen.add(folded(subset))
+        check = whole if subset == WHOLE_KEY else part
+        found[subset] = check(f"{option} of {name}", threshold)
+    return BySubset(found)
 
 
 def united(
@@ -201,8 +223,8 @@ def check_subsets(given: int | Mapping[Subset, int] | None, quasi: Sequence[str]
         columns |= {fold(name) for name in subset}
     if total > SUBSETS_MAX:
         raise PolicyError(
-            f"k_subsets asks for {total:,} subsets of the {len(quasi)} quasi-identifiers: use a smaller size, "
-            f"or name subsets, {SUBSETS_MAX} at most"
+            f"k_subsets asks for {total:,} subsets of {len(quasi)} quasi-identifiers: use a smaller size, or "
+            f"name subsets, {SUBSETS_MAX} at most"
         )
     if len(columns) > SUBSET_COLUMNS_MAX:
         raise PolicyError(
@@ -210,10 +232,23 @@ def check_subsets(given: int | Mapping[Subset, int] | None, quasi: Sequence[str]
         )
 
 
+def check_whole(k: int | None, given: int | Mapping[Subset, int] | None, release: str) -> None:
+    """Raise unless a release has a k of the whole, and subsets only where classes release one value."""
+    if k is None:
+        raise PolicyError(
+            "k has no * for all quasi-identifiers together: add it, as in k = {*: 5, (age, sex): 10}"
+        )
+    if given is not None and release != "table":
+        raise PolicyError(
+            f"k_subsets counts equal released values and release = {release!r} releases values as they are: "
+            "leave it out"
+        )
+
+
 def subset_thresholds(
     given: int | Mapping[Subset, int] | None, quasi: Sequence[str], k: int | None
 ) -> tuple[SubsetThreshold, ...]:
-    """Every subset of a checked option once, with its largest k, in the order written; names as in `quasi`."""
+    """Every subset of a checked option once, with its largest k, in the order written, named as `quasi`."""
     found: dict[tuple[str, ...], int | None] = {}
     for subset, threshold in ({given: k} if isinstance(given, int) else given or {}).items():
         names = {} if isinstance(subset, int) else {fold(name) for name in subset}
@@ -226,3 +261,17 @@ def subset_thresholds(
             before = found.get(columns)
             found[columns] = threshold if before is None else max(before, threshold or before)
     return tuple(SubsetThreshold(columns, threshold) for columns, threshold in found.items())
+
+
+def binding(given: int | Mapping[Subset, int] | None, quasi: Sequence[str], k: int) -> list[SubsetThreshold]:
+    """Subsets whose k is above that of every class; all others are kept by every release."""
+    return [one for one in subset_thresholds(given, quasi, k) if one.k is not None and one.k > k]
+
+
+def out_of_reach(one: SubsetThreshold, most: int, what: str) -> InfeasibleError:
+    """Return the error of a k of a subset above the records, or subjects, of a release."""
+    return InfeasibleError(
+        f"k = {one.k} of ({one.name}) is out of reach: there are {most} {what} to release; ask for "
+        f"{most} at most",
+        float(most),
+    )

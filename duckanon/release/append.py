@@ -20,7 +20,8 @@ from duckanon.errors import InfeasibleError, PolicyError, ReleaseError, tell
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.policy.names import ByColumn
-from duckanon.policy.reported import MIN_VALUES, P_PERCENT, SUBJECTS, reported_loss
+from duckanon.policy.reported import MIN_VALUES, P_PERCENT, SUBJECTS, SUBJECTS_SUBSET, reported_loss
+from duckanon.policy.subsets import binding, subset_thresholds
 from duckanon.release import metadata, successive
 from duckanon.release.chain import changed_by_hand
 from duckanon.release.pipeline import candidate_of
@@ -135,9 +136,9 @@ def _appended(con: duckdb.DuckDBPyConnection, batch: _Batch, on_intersection: In
             f"no subject of {batch.published.target} is in its source any more, and those that are would be "
             "published beside them: REFRESH it without mode = 'append'"
         )
-    if since.waiting < batch.policy.k:
+    if since.waiting < _fewest(batch.policy):
         return Appended(None, since, None)
-    if batch.policy.nulls == "suppress" and _usable(con, batch) < batch.policy.k:
+    if batch.policy.nulls == "suppress" and _usable(con, batch) < _fewest(batch.policy):
         return Appended(None, since, "too few have quasi-identifiers without a NULL")
     limits = _limits(con, batch)
     if limits is None:
@@ -431,7 +432,9 @@ def _audited(
     sensitive = [one for one in batch.attributes if one.role is Role.SENSITIVE]
     quasi = [field.name for field in staged.quasi]
     asked = audit_columns(sensitive, policy.audited(), staged.trees)
-    report = audit_sql(con, named("temp", table), quasi, asked, k=policy.k, name=str(batch.published.target))
+    subsets = subset_thresholds(policy.k_subsets, quasi, policy.k)
+    relation, name = named("temp", table), str(batch.published.target)
+    report = audit_sql(con, relation, quasi, asked, k=policy.k, name=name, subsets=subsets)
     query = templates.render("successive/kept.sql.j2:classes", relation=named("temp", persons.persons))
     # A new class with published values merges with a published class. So the smaller of both is a lower
     # bound.
@@ -441,10 +444,26 @@ def _audited(
     extra = of_the_source(report.classes, information_loss=loss, suppressed=candidate.recoded.suppressed)
     plan = f"classes of new records beside those published; of the new ones: {candidate.report.plan}"
     warnings = (*revealed(con, staged, table, staged.quasi), *dominated(con, staged, policy))
-    within = _within(candidate, report.classes)
+    within = [*_of_subsets(candidate), *_within(candidate, report.classes)]
     enough = _enough(con, batch, candidate, report.classes)
     full = report.extended((*extra, subjects, *within, *enough), warnings=warnings, plan=plan)
     return full, next((one for one in full.measures if one.passed is False), None)
+
+
+def _fewest(policy: Policy) -> int:
+    """Fewest new records from which classes are made: k, or the largest k of a subset."""
+    return max(
+        [policy.k, *(one.k or 0 for one in binding(policy.k_subsets, policy.quasi_identifiers, policy.k))]
+    )
+
+
+def _of_subsets(candidate: Candidate) -> list[Measure]:
+    """Give the subjects of subsets for all classes: published and new classes keep each k by themselves."""
+    return [
+        replace(found, value=float(found.threshold or 0))
+        for found in candidate.report.measures
+        if found.measure == SUBJECTS_SUBSET
+    ]
 
 
 def _within(candidate: Candidate, classes: int) -> list[Measure]:

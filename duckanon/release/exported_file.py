@@ -17,6 +17,7 @@ from duckanon.errors import ReleaseError
 from duckanon.policy.bind import Role, bind_audit, joint_thresholds
 from duckanon.policy.names import RECORDS
 from duckanon.policy.reported import OF_THE_RECORDS
+from duckanon.policy.subsets import subset_thresholds
 from duckanon.release.metadata import SCHEMA
 from duckanon.release.tables import parts_of, sensitive_of, whole
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from duckanon.policy.bind import Attribute
     from duckanon.policy.policy import AuditPolicy
+    from duckanon.policy.subsets import SubsetThreshold
     from duckanon.release.tables import Released
 
     Threshold = tuple[str, str | None, Decimal]
@@ -100,6 +102,7 @@ def check_query(exported: Exported) -> str:
         qi=[one.name for one in attributes if one.role is Role.QUASI_IDENTIFIER],
         sensitive=[one for one in attributes if one.role is Role.SENSITIVE],
         k=exported.policy.k,
+        subsets=_subsets(exported, attributes),
         l_diversity=exported.policy.l_diversity,
         c=_short(exported.policy.c),
         shares=_shares(attributes),
@@ -143,6 +146,13 @@ def comments(exported: Exported) -> list[Comment]:
         what = "Order of the values" if one.distance == "ordered" else "Hierarchy"
         found += [Comment("table", SCHEMA, one.tree, f"{what} of {one.name}.")] if one.tree else []
     return found
+
+
+def _subsets(exported: Exported, attributes: Sequence[Attribute]) -> list[SubsetThreshold]:
+    """The k of subsets, sorted by their names: the metadata keep them in any order."""
+    quasi = [one.name for one in attributes if one.role is Role.QUASI_IDENTIFIER]
+    found = subset_thresholds(exported.policy.k_subsets, quasi, exported.policy.k)
+    return sorted(found, key=lambda one: one.name)
 
 
 def _audited(exported: Exported) -> list[Attribute]:

@@ -78,6 +78,7 @@ def not_yet(policy: Policy) -> list[str]:
         f"method = {policy.method!r}": policy.method != "auto",
         f"release = {policy.release!r}": policy.release != "table",
         "subject": bool(policy.subject),
+        "k_subsets": policy.k_subsets is not None,
         "p_percent": policy.p_percent is not None,
         **{option: getattr(policy, option) is not None for option in SHARE_OPTIONS},
         "t of several columns": policy.joint_t is not None,

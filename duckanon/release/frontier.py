@@ -269,6 +269,7 @@ def _rows(sample: _FrontierSample, policy: Policy) -> list[tuple[object, ...]]:
     cells = [cell for cell in _cells(sample, policy.k) if cell.k <= records]
     part = "all" if records == sample.size else f"{records} of"
     reason = f"measured on {part} {sample.size} records" + ("" if part == "all" else ", from above")
+    reason += "" if policy.k_subsets is None else ", without the k of subsets"
     rows: list[tuple[object, ...]] = []
     with progress.step("frontier", len(cells), "cells") as step:
         if cells:

@@ -23,6 +23,7 @@ from duckanon.release.stages.protect import protect
 from duckanon.release.stages.recode import recode
 from duckanon.release.stages.repair import repair
 from duckanon.release.stages.stage import CLASS_FIELD, stage
+from duckanon.release.stages.subsets import larger_classes, subsets
 from duckanon.release.stages.together import together
 from duckanon.release.ways import instead_of, loses_less, other_ways, way_of
 
@@ -101,21 +102,55 @@ def candidate_of(
 def protected(
     con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, limits: Limits, policy: Policy
 ) -> Way:
-    """The way of least loss, with classes merged until they keep the p % rule.
+    """The way of least loss, with classes merged until they keep p % and the k of subsets.
 
-    If the records left by suppression cannot keep the rule, nothing is suppressed.
+    If the records left by suppression cannot keep them, nothing is suppressed.
     """
     way = least_loss(con, staged, embedded, limits, policy)
     try:
-        return replace(way, classes=protect(con, staged, embedded, way.classes, policy))
+        return merged_way(con, staged, embedded, limits, way, policy)
     except InfeasibleError:
         if not way.classes.suppressed or not limits.whole_reaches:
             raise
     whole = replace(policy, suppression_limit=0)
     way = least_loss(con, staged, embedded, limits, whole)
-    why = f"{way.plan.why}; nothing is suppressed, for p_percent is out of reach of fewer records"
-    classes = protect(con, staged, embedded, way.classes, whole)
-    return replace(way, classes=classes, plan=replace(way.plan, why=why))
+    way = merged_way(con, staged, embedded, limits, way, whole)
+    what = "a threshold" if policy.p_percent is None else "p_percent"
+    why = f"{way.plan.why}; nothing is suppressed, for {what} is out of reach of fewer records"
+    return replace(way, plan=replace(way.plan, why=why))
+
+
+def merged_way(
+    con: duckdb.DuckDBPyConnection,
+    staged: Staged,
+    embedded: Embedded,
+    limits: Limits,
+    way: Way,
+    policy: Policy,
+) -> Way:
+    """A way with classes merged until they keep p % and the k of subsets.
+
+    If subsets make classes merge, larger classes from the start are tried, too: they keep the k of every
+    subset whatever they release.
+    """
+    classes = protect(con, staged, embedded, way.classes, policy)
+    merged = subsets(con, staged, embedded, classes, policy)
+    if merged is classes:
+        return replace(way, classes=classes)
+    # Contributions of one subject to two classes add up, so merged classes may miss p % again.
+    while (classes := protect(con, staged, embedded, merged, policy)) is not merged:
+        merged = subsets(con, staged, embedded, classes, policy)
+    way = replace(way, classes=classes)
+    larger = larger_classes(staged, policy)
+    if larger is None:
+        return way
+    try:
+        found = one_way(con, staged, embedded, limits, larger)
+        found = replace(found, classes=protect(con, staged, embedded, found.classes, policy))
+    except PolicyError:
+        # Suppression has left fewer records than k, or the method cannot keep the policy.
+        return way
+    return instead_of(found, way, staged, policy) if loses_less(found, way, staged) else way
 
 
 def least_loss(

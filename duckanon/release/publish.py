@@ -19,7 +19,8 @@ from duckanon.database.relations import columns_of, named
 from duckanon.errors import ReleaseError
 from duckanon.policy.bind import joint_thresholds
 from duckanon.policy.joint import JOINT_MEASURES
-from duckanon.policy.reported import MIN_VALUES, P_PERCENT, SUBJECTS
+from duckanon.policy.reported import MIN_VALUES, P_PERCENT, SUBJECTS, SUBJECTS_SUBSET
+from duckanon.policy.subsets import subset_thresholds
 from duckanon.release import metadata, successive
 from duckanon.release.chain import record
 from duckanon.release.proofs import write_proofs
@@ -288,6 +289,11 @@ def _thresholds(made: Ready) -> list[dict[str, object]]:
     entries: list[dict[str, object]] = [_entry("k_anonymity", None, asked.k)]
     if policy.subject:
         entries.append(_entry(SUBJECTS, None, asked.k))
+    quasi = [field.name for field in made.candidate.staged.quasi]
+    subsets = subset_thresholds(policy.k_subsets, quasi, policy.k)
+    entries += [_entry("k_anonymity_subset", one.name, one.k) for one in subsets]
+    if policy.subject:
+        entries += [_entry(SUBJECTS_SUBSET, one.name, one.k) for one in subsets]
     if policy.p_percent is not None:
         p = policy.p_percent
         entries += [_entry(P_PERCENT, field.name, p) for field in judged(made.candidate.staged)]

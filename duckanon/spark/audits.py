@@ -104,6 +104,8 @@ def audited(
     asked = policy.audited() if isinstance(policy, Policy) else policy
     if asked.suppressed is not None:
         raise PolicyError("suppressed is not an option on Spark: leave these rows out of the DataFrame")
+    if asked.k_subsets is not None:
+        raise PolicyError("k of subsets is not yet for Spark: audit with DuckDB, or give one k")
     attributes = bind_audit(asked, duckdb_columns(df))
     columns = audit_columns(attributes, asked, {})
     if any(one.distance == "hierarchical" for one in columns):

@@ -208,7 +208,7 @@ def _entry(reader: Reader) -> tuple[Token, Key, Entry]:
 
 
 def _key(reader: Reader) -> Key:
-    """Read a key: a column, ``(a, b)``, ``*`` or a whole number; whether an option takes it is checked later."""
+    """Read a key: a column, ``(a, b)``, ``*`` or a whole number; options check later which they take."""
     opening = reader.next
     if opening.kind == "symbol" and opening.text in {"(", "["}:
         reader.take()

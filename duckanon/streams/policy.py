@@ -116,6 +116,11 @@ def stream_policy(
         weights=weights, nulls=nulls or "category", hierarchies=hierarchies, min_values=min_values,
         digits=digits,
     )  # fmt: skip
+    if rows.k_subsets is not None:
+        raise PolicyError(
+            "k of subsets counts the records of all classes, and a stream releases a class before it has "
+            "seen the others: give one k"
+        )
     if method == "castle":
         rows = _ranges(rows, nulls)
     _check_options(

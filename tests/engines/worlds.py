@@ -112,8 +112,8 @@ def world(members: Sequence[tuple[Any, Any]], seed: int, *, text: bool = False) 
         _tree(sorted({row[1] for row in members if row[1] is not None}) or ["x" if text else 1], kind),
         Relation(
             "threshold",
-            {"k": "INTEGER", "l": "DECIMAL(18,12)", "c": "HUGEINT", "t": "DECIMAL(18,12)", "n": "BIGINT", "level": "INTEGER", "p": "INTEGER", "p_of": "INTEGER", "k_of": "INTEGER", "alpha": "DECIMAL(18,12)", "named": "VARCHAR", "delta": "DECIMAL(18,12)", "beta": "DECIMAL(18,12)", "enhanced_beta": "DECIMAL(18,12)"},
-            [(3, Decimal("1.5"), rng.choice([10**12, 15 * 10**11, 3 * 10**12 + 1]), Decimal("0.3"), len(members) // 2, seed % 3, 10, 100, 4, Decimal("0.5"), rng.choice([None, "x", "1"]), Decimal("1.1"), Decimal(rng.choice(["1", "0.000000000001", "999999"])), Decimal("0.7"))],
+            {"k": "INTEGER", "l": "DECIMAL(18,12)", "c": "HUGEINT", "t": "DECIMAL(18,12)", "n": "BIGINT", "level": "INTEGER", "p": "INTEGER", "p_of": "INTEGER", "k_of": "INTEGER", "alpha": "DECIMAL(18,12)", "named": "VARCHAR", "delta": "DECIMAL(18,12)", "beta": "DECIMAL(18,12)", "enhanced_beta": "DECIMAL(18,12)", "subset": "BIGINT"},
+            [(3, Decimal("1.5"), rng.choice([10**12, 15 * 10**11, 3 * 10**12 + 1]), Decimal("0.3"), len(members) // 2, seed % 3, 10, 100, 4, Decimal("0.5"), rng.choice([None, "x", "1"]), Decimal("1.1"), Decimal(rng.choice(["1", "0.000000000001", "999999"])), Decimal("0.7"), 5)],
         ),
         Relation(
             "class_superset",
@@ -125,6 +125,11 @@ def world(members: Sequence[tuple[Any, Any]], seed: int, *, text: bool = False) 
         _verdict(classes, rng),
         _contribution(classes, rng),
         Relation("class_subject", {"class": "BIGINT", "value": "BIGINT"}, [(c, rng.randrange(5)) for c, _ in members]),
+        Relation(
+            "subset_class",
+            {"subset": "BIGINT", "class": "BIGINT", "class_size": "BIGINT"},
+            [(s, c, rng.randrange(1, 6)) for s in (5, 6) for c in classes],
+        ),
         *_two_releases(classes, rng),
         *_joint(sorted({row[1] for row in members if row[1] is not None}) or ["x" if text else 1], kind, classes, rng),
     ]  # fmt: skip

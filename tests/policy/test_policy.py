@@ -47,7 +47,7 @@ def test_defaults_are_those_of_the_contract() -> None:
     assert len(small.order) == 0
     assert tuple(OPTIONS) == (
         *("quasi_identifiers", "k", "sensitive", "identifiers", "insensitive", "t", "l", "l_diversity", "c"),
-        *("alpha", "delta", "beta", "enhanced_beta", "joint_t", "joint_distance"),
+        *("alpha", "delta", "beta", "enhanced_beta", "joint_t", "joint_distance", "k_subsets"),
         *("distance", "order", "hierarchies", "method", "objective", "levels", "steering_weight", "recode"),
         *("weights", "subject"),
         *(

@@ -33,6 +33,7 @@ CALLS = {
     "journalist_risk": "journalist_risk('{t}', ['a'], 'full')",
     "journalist_risk_summary": "journalist_risk_summary('{t}', ['a'], 'full')",
     "k_anonymity": "k_anonymity('{t}', ['a'])",
+    "k_anonymity_subset": "k_anonymity_subset('{t}', ['a'], 1)",
     "l_diversity": "l_diversity('{t}', ['a'], ['s'])",
     "nt_closeness_equal": "nt_closeness_equal('{t}', ['a'], ['s'], ['a'], 2, 0.5)",
     "nt_closeness_ordered": "nt_closeness_ordered('{t}', ['a'], ['s'], ['a'], 2, 0.5)",

@@ -83,7 +83,7 @@ def test_every_macro_is_documented_with_its_parameters_and_columns(name: str) ->
         given |= {"groups": "['q']", "n": "1", "t": "0.5", "population": "'t'", "original": "'t'"}
         given |= {"columns": "['q', 'r']", "subject": "['r']", "old": "'t'", "new": "'t'", "l": "1"}
         con.execute("CREATE TABLE told AS SELECT *, 0 AS class_id FROM t")
-        given |= {"p": "10", "original": "'told'" if name == "dominance" else "'t'"}
+        given |= {"subsets": "1", "p": "10", "original": "'told'" if name == "dominance" else "'t'"}
         given |= dict.fromkeys(("alpha", "delta", "beta", "enhanced_beta"), "0.5")
         wanted = parameters[:3] if name == "audit" else parameters
         call = ", ".join(given[parameter] for parameter in wanted)
@@ -148,7 +148,7 @@ def test_install_sql_says_once_what_several_audits_have_in_common() -> None:
     files = (templates.folder() / "macro" / "part").glob("*.sql.j2")
     written = [re.findall(r"\{% macro ([a-z]\w*)\(", file.read_text(encoding="utf-8")) for file in files]
     assert set(made) == {*NAMES, *(f"duckanon_{name}" for names in written for name in names)}
-    assert text.count("\n") < 2400
+    assert text.count("\n") < 2500
 
 
 def test_the_macros_of_a_release_read_no_other() -> None:

@@ -43,6 +43,10 @@ SAYS = {
         "SELECT string_agg(measure || ' ' || round(value, 3), '; ' ORDER BY measure) FILTER (WHERE passed)",
         "alpha_k_anonymity 0.5; beta_likeness 0.167; delta_disclosure 0.251; enhanced_beta_likeness 0.167",
     ),
+    "FROM k_anonymity_subset('visits', ['a', 'who'], 1)": (
+        "SELECT string_agg(subset || ' ' || k || ' of ' || classes || ' and ' || records, '; ')",
+        "who 1 of 3 and 5; a 2 of 2 and 5",
+    ),
 }
 
 

@@ -19,7 +19,8 @@ FILES = sorted([*AUDITS.glob("*.sql"), *(AUDITS / "fast").glob("*.sql")])
 OWN = sorted((AUDITS / "fast").glob("*/*.sql"))
 """Texts in place of that of all, for one engine or tables of few values: longer, for they go another way."""
 RELATIONS = {
-    "class_member", "tree", "threshold", "class_size", "class_diversity", "class_recursion", "class_emd", "verdict",
+    "class_member", "tree", "threshold", "class_size", "subset_class", "class_diversity",
+    "class_recursion", "class_emd", "verdict",
     "class_superset", "class_superset_emd", "class_journalist", "population", "original", "released",
     "class_subject", "release_record", "release_value", "class_number", "class_change", "value_change",
     "class_common", "sum_change", "told", "release_verdict",

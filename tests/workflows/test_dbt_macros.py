@@ -286,6 +286,19 @@ def test_publish_takes_the_connection_out_of_wrappers(fresh_db: duckdb.DuckDBPyC
     assert str(told).startswith("the model has no policy")
 
 
+def test_k_of_subsets(con: duckdb.DuckDBPyConnection) -> None:
+    """By hand: nine salaries in one zip each; a column that a subset lacks is NULL in its class."""
+    con.execute("CREATE TABLE pays AS SELECT left(zip, 3) AS zip, salary FROM salaries")
+    sql = rendered("k_anonymity", "pays", ["zip", "salary"], {"zip": 7, "(salary)": 1})
+    found = con.execute(f"SELECT measure, attribute, class, value FROM ({sql}) AS found").fetchall()
+    assert found == [
+        ("k_anonymity_subset", "zip", {"zip": "479", "salary": None}, 3.0),
+        ("k_anonymity_subset", "zip", {"zip": "476", "salary": None}, 6.0),
+    ]
+    sql = rendered("k_anonymity", "pays", ["zip", "salary"], 1, k_subsets={2: 1})
+    assert con.execute(sql.replace("k := 1", "k := 2")).fetchall()
+
+
 def test_shares_of_sensitive_values(con: duckdb.DuckDBPyConnection) -> None:
     """Each class holds three salaries, each once in nine: shares of a third, gains of 2; a class lacks six."""
     classes = len(rows(con, "k_anonymity", "salaries", ["zip"], 1000))

@@ -42,6 +42,7 @@ from duckanon.policy import bind
 from duckanon.policy.bind import Role
 from duckanon.policy.names import fold
 from duckanon.policy.policy import Policy
+from duckanon.policy.subsets import subset_thresholds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -286,8 +287,14 @@ def _agree(
     asked = [replace(one, name=column.place) for one, column in zip(known, copies.sensitive, strict=True)]
     names = dict(labels_of(asked, known))
     relation = named("temp", copies.released)
+    places = {fold(one.name): one.place for one in copies.quasi}
+    subsets = []
+    for one in subset_thresholds(policy.k_subsets, [one.name for one in copies.quasi], policy.k):
+        moved = replace(one, columns=tuple(places[fold(name)] for name in one.columns))
+        names[moved.name] = one.name
+        subsets.append(moved)
     again = audit_sql(
-        copies.con, relation, [one.place for one in copies.quasi], asked, k=policy.k, name=report.name
+        copies.con, relation, [*places.values()], asked, k=policy.k, name=report.name, subsets=subsets
     )
     reported = {(one.measure, one.attribute): one for one in report.measures}
     for measure in again.measures:
@@ -438,6 +445,9 @@ def stock_sql(
         quasi=[one.name for one in attributes if one.role is Role.QUASI_IDENTIFIER],
         sensitive=sensitive,
         unaudited=unaudited,
+        subsets=[
+            one.columns for one in subset_thresholds(policy.k_subsets, policy.quasi_identifiers, policy.k)
+        ],
         thresholds=one_value,
         by_column=by_column + ([("distance", chosen)] if chosen else []),
     ).lstrip()

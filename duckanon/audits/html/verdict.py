@@ -182,6 +182,7 @@ def beside(unique: Uniqueness) -> list[tuple[str, int, str]]:
 
 NAMES = {
     "k_anonymity": "k-anonymity",
+    "k_anonymity_subset": "k-anonymity of a subset",
     "distinct_l_diversity": "distinct l-diversity",
     "entropy_l_diversity": "entropy l-diversity",
     "recursive_l_diversity": "recursive l-diversity",
@@ -201,6 +202,9 @@ NAMES = {
 
 _MEANS = {
     "k_anonymity": "Everyone hides among at least so many records with the same quasi-identifiers.",
+    "k_anonymity_subset": (
+        "Who knows these quasi-identifiers alone finds at least so many records with the same values."
+    ),
     "distinct_l_diversity": "Every class holds at least so many different sensitive values.",
     "entropy_l_diversity": "Every class is as varied as so many equally frequent sensitive values.",
     "recursive_l_diversity": "The most frequent sensitive value of a class does not outweigh the rarer ones.",
@@ -211,7 +215,7 @@ _MEANS = {
     "enhanced_beta_likeness": "No value gains more in a class than beta, and than its rarity, allow.",
 }
 """Meaning of measures for a reader; other measures are explained by the header of their audit."""
-_SYMBOLS = {"k_anonymity": "k", "t_closeness": "t"} | {
+_SYMBOLS = {"k_anonymity": "k", "k_anonymity_subset": "k", "t_closeness": "t"} | {
     measure: option.replace("enhanced_", "") for option, measure in SHARE_MEASURES.items()
 }
 

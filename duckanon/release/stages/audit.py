@@ -10,11 +10,21 @@ from duckanon.audits.columns import audit_columns
 from duckanon.audits.joint import audited_together
 from duckanon.audits.report import Measure
 from duckanon.audits.run import audit_sql
+from duckanon.audits.subsets import subset_values
 from duckanon.database import engine, templates
 from duckanon.database.relations import named
 from duckanon.errors import AuditFailure, InfeasibleError
 from duckanon.policy.bind import joint_thresholds
-from duckanon.policy.reported import P_PERCENT, SUBJECTS, extremes, proved, report_notes, reported_loss
+from duckanon.policy.reported import (
+    P_PERCENT,
+    SUBJECTS,
+    SUBJECTS_SUBSET,
+    extremes,
+    proved,
+    report_notes,
+    reported_loss,
+)
+from duckanon.policy.subsets import subset_thresholds
 from duckanon.release.stages.protect import judged
 from duckanon.release.stages.recode import classes_relation, label, labelled_relation, min_values
 from duckanon.release.stages.stage import class_fields
@@ -54,7 +64,8 @@ def audit(
     asked = [replace(column, few_values=column.name in few) for column in asked]
     relation = named("temp", recoded.table)
     quasi = [field.name for field in class_fields(staged, policy)]
-    report = audit_sql(con, relation, quasi, asked, k=policy.k, name="the candidate")
+    subsets = subset_thresholds(policy.k_subsets, quasi, policy.k)
+    report = audit_sql(con, relation, quasi, asked, k=policy.k, name="the candidate", subsets=subsets)
     several = joint_thresholds(policy, [field.attribute for field in staged.sensitive])
     if several:
         texts = {field.name for field in staged.fields if field.kind == "text"}
@@ -66,6 +77,7 @@ def audit(
     extra = of_the_source(report.classes, information_loss=loss, suppressed=recoded.suppressed)
     if policy.subject:
         extra = (*extra, _subjects(con, staged, report, policy))
+        extra = (*extra, *_subjects_of_subsets(con, staged, report, policy))
     if policy.p_percent is not None:
         extra = (*extra, *_within(con, staged, report, policy))
     enough, warnings = _enough(con, staged, report, policy)
@@ -92,6 +104,34 @@ def _subjects(con: duckdb.DuckDBPyConnection, staged: Staged, report: Report, po
     measure = Measure(SUBJECTS, None, policy.k, float(fewest), report.classes, *counted)
     _require_pass(report.extended((measure,), warnings=(), plan=""), policy)
     return measure
+
+
+def _subjects_of_subsets(
+    con: duckdb.DuckDBPyConnection, staged: Staged, report: Report, policy: Policy
+) -> tuple[Measure, ...]:
+    """Fewest subjects with equal released values in each subset; an error if fewer than its k."""
+    by_name = {field.name: field for field in staged.quasi}
+    asked = subset_thresholds(policy.k_subsets, list(by_name), policy.k)
+    if not asked:
+        return ()
+    values = subset_values("", asked, ())
+    query = templates.render(
+        "recode/subject_subsets.sql.j2",
+        labelled=labelled_relation(staged),
+        classes=classes_relation(staged),
+        qi=[by_name[str(name)] for name in values.qi],
+        subsets=values.subsets,
+    )
+    measures = []
+    for one, row in zip(asked, engine.rows(con, query, "audit"), strict=True):
+        fewest, classes, violations, records = map(int, row)
+        measures.append(
+            Measure(
+                SUBJECTS_SUBSET, one.name, one.k, float(fewest), classes, violations, records, not violations
+            )
+        )
+    _require_pass(report.extended(tuple(measures), warnings=(), plan=""), policy)
+    return tuple(measures)
 
 
 def _within(

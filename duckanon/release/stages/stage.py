@@ -17,6 +17,7 @@ from duckanon.policy import bind
 from duckanon.policy.bind import Attribute, Role
 from duckanon.policy.kinds import kind_of, rule_of
 from duckanon.policy.names import CLASS, fold, shortened
+from duckanon.policy.subsets import out_of_reach, subset_thresholds
 from duckanon.release.source import in_step
 
 if TYPE_CHECKING:
@@ -319,6 +320,10 @@ def _check(
         if size == 1:
             raise SourceError("the source query has one record: nobody can hide in a release of one")
         raise PolicyError(f"k = {policy.k} is more than the {size} records of the source: use k <= {size}")
+    most, what = (size, "records") if subjects is None else (subjects, "subjects")
+    for one in subset_thresholds(policy.k_subsets, policy.quasi_identifiers, policy.k):
+        if one.k is not None and one.k > most:
+            raise out_of_reach(one, most, what)
     with_nulls = frozenset(field.column for field, nulls in zip(quasi, counts[::2], strict=True) if nulls)
     several = None if subjects in (None, size) else _subject_field(policy)
     return int(size), several, bool(in_order), with_nulls

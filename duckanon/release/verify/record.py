@@ -17,13 +17,14 @@ from duckanon.policy.kinds import RULES, UNRECODED
 from duckanon.policy.methods import RECORDED
 from duckanon.policy.policy import AuditPolicy
 from duckanon.policy.reported import OF_THE_RECORDS, form_notes, proved
+from duckanon.policy.subsets import BySubset, key_columns
 from duckanon.release.chain import Place, link, origin
 from duckanon.release.metadata import SCHEMA, check_version, order_of, tables
 from duckanon.release.proofs import proof_tables
 from duckanon.release.tables import Released
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from decimal import Decimal
 
     import duckdb
@@ -149,6 +150,7 @@ class RecordedRelease:
             joint_t=several or None,
             joint_distance=word,
             **share_options(thresholds, [column.name for column in sensitive]),
+            k_subsets=self._subsets(thresholds.get("k_anonymity_subset", {})),
             distance={column.name: column.distance for column in sensitive if column.distance is not None},
             order={column.name: column.order for column in sensitive if column.order},
             hierarchies={
@@ -189,6 +191,11 @@ class RecordedRelease:
         """Columns that identify the class: its number if there is one, else the quasi-identifiers."""
         role = Role.CLASS if self.numbered else Role.QUASI_IDENTIFIER
         return [column.name for column in self.columns if column.role == role.value]
+
+    def _subsets(self, thresholds: Mapping[str, Decimal]) -> BySubset[int] | None:
+        """The k of subsets, from the text of their columns."""
+        named = {key_columns(f"({name})") or (): int(k) for name, k in thresholds.items()}
+        return BySubset(named) if named else None
 
     def _kind(self) -> str:
         """Kind of l-diversity that was reported without a threshold, which only the audits state."""

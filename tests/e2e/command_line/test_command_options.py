@@ -92,8 +92,8 @@ def test_an_option_given_twice_accumulates_or_is_an_error(name: str, option: Typ
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        (["-k", "5", "-k", "7"], "-k is given 2 times"),
-        (["-k", "5", "-k", "5"], "-k is given 2 times"),
+        (["-k", "5", "-k", "7"], "-k has two values for all columns, '5' and '7'"),
+        (["-k", "5", "-k", "5"], "-k has two values for all columns, '5' and '5'"),
         (["--policy", "a.toml", "--policy", "b.toml"], "--policy is given 2 times"),
         (["--format", "text", "--format=json"], "--format is given 2 times"),
         (["-o", "a", "--output", "b"], "--output or -o is given 2 times"),

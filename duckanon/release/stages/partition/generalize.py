@@ -22,6 +22,7 @@ from duckanon.literature.full_domain import (
 from duckanon.literature.lattice import Criteria
 from duckanon.measures.closeness import maximum_emd
 from duckanon.policy.bind import Role
+from duckanon.policy.subsets import binding
 from duckanon.release.stages.limit import thresholds_of
 from duckanon.release.stages.stage import column_of
 
@@ -174,7 +175,19 @@ def _criteria(staged: Staged, limits: Limits, policy: Policy) -> Criteria:
     def of_counts(counts: Sequence[npt.NDArray[np.int64]]) -> Sequence[Threshold]:
         return thresholds_of(limits, policy, counts)
 
-    return Criteria(policy.k, limits.thresholds, int(policy.suppression_limit * staged.size), of_counts)
+    names = [field.name for field in staged.quasi]
+    whose = [number for number, field in enumerate(limits.fields) if field.attribute.role is Role.SUBJECT]
+    return Criteria(
+        policy.k,
+        limits.thresholds,
+        int(policy.suppression_limit * staged.size),
+        of_counts,
+        [
+            (tuple(map(names.index, one.columns)), one.k or 1)
+            for one in binding(policy.k_subsets, names, policy.k)
+        ],
+        whose[0] if whose else None,
+    )
 
 
 def _rows(
