@@ -147,7 +147,8 @@ def _k_subsets(option: str, value: Any) -> int | BySubset[int]:
     """Return a number of columns, or k by subset."""
     if isinstance(value, Mapping):
         found = by_subset(option, value, _whole_k, _at_least(1))
-        if any(subset == WHOLE_KEY for subset in found):
+        keys: list[object] = list(found)
+        if WHOLE_KEY in keys:
             raise PolicyError("k_subsets has a k of *, which is the whole: write it as k = 5")
         return found
     size = _integer(option, value)
