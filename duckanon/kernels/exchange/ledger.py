@@ -286,7 +286,7 @@ def _share_violation(ledger: Ledger, rules: Rules, a: int, c: int, size: int, go
     if new >= 0 and gone != new:
         here = lower_than(ascending, size, new + 1) - lower_than(ascending, size, new)
         units += value_units(new, here + 1, count, rule, arrays) - value_units(new, here, count, rule, arrays)
-    return units / UNITS
+    return float(units / UNITS)
 
 
 @spliced
