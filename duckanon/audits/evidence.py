@@ -17,8 +17,9 @@ from duckanon.database.relations import columns_of
 from duckanon.errors import SourceError
 from duckanon.policy import bind
 from duckanon.policy.bind import Role
-from duckanon.policy.policy import AuditPolicy, options_from_toml, options_to_toml
+from duckanon.policy.policy import AuditPolicy
 from duckanon.policy.subsets import BySubset, key_text, subset_thresholds
+from duckanon.policy.toml_text import options_from_toml, options_to_toml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,6 +9,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from duckanon.errors import PolicyError
+from duckanon.policy.hierarchy_rows import check_rows, hierarchy_cell, rows_of_frame
 from duckanon.policy.joint import JointDistanceWord, t_of
 from duckanon.policy.kinds import RULES
 from duckanon.policy.methods import ALIASES, METHODS
@@ -367,67 +368,16 @@ def _hierarchy(option: str, value: Any) -> Hierarchy:
         if not all(isinstance(one, Iterable) for one in labels.values()):
             raise PolicyError(f"{option}: write for each leaf a list of labels up to the root")
         value = [(leaf, *above) for leaf, above in labels.items()]
-    value = _rows_of_frame(option, value)
+    value = rows_of_frame(option, value)
     if not isinstance(value, Iterable) or not all(isinstance(row, list | tuple) for row in value):
         raise PolicyError(
             f"{option} = {_shown(value)}: give a table, a file, or a list of labels for each leaf"
         )
-    rows = tuple(tuple(_cell(option, cell, level) for level, cell in enumerate(row)) for row in value)
-    _check_rows(option, rows)
+    rows = tuple(
+        tuple(hierarchy_cell(option, cell, level) for level, cell in enumerate(row)) for row in value
+    )
+    check_rows(option, rows)
     return rows
-
-
-def _rows_of_frame(option: str, value: Any) -> Any:
-    """Return the rows of a table of pandas, polars or Arrow; return any other value unchanged."""
-    if hasattr(value, "itertuples"):
-        named = [str(name) for name in value.index.names if name is not None]
-        if named:
-            raise PolicyError(
-                f"{option}: the index ({', '.join(named)}) of the DataFrame is no column: reset_index() "
-                "makes columns of it"
-            )
-        rows = value.itertuples(index=False, name=None)
-    elif hasattr(value, "__arrow_c_stream__") and hasattr(value, "columns"):
-        # Imported here because a policy without frames needs no Arrow.
-        import pyarrow as pa
-
-        rows = zip(*(column.to_pylist() for column in pa.table(value).columns), strict=True)
-    else:
-        return value
-    # The hierarchy macros make tables of two columns: the leaf, and the list of its labels.
-    return [
-        (row[0], *row[1])
-        if len(row) == 2 and not isinstance(row[1], str) and isinstance(row[1], Iterable)
-        else row
-        for row in rows
-    ]
-
-
-def _is_missing(value: Any) -> bool:
-    try:
-        return value is None or bool(value != value)
-    except TypeError:
-        # pandas.NA gives no boolean when it is compared.
-        return True
-
-
-def _cell(option: str, value: Any, level: int) -> str:
-    """Return a hierarchy cell as DuckDB writes a value of its type; only a leaf may be empty text."""
-    if _is_missing(value) or (value == "" and level):
-        raise PolicyError(f"{option} has an empty cell: leave NULL out, it is a leaf of its own")
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _check_rows(option: str, rows: tuple[tuple[str, ...], ...]) -> None:
-    heights = {len(row) for row in rows}
-    if not rows or max(heights) < 2:
-        raise PolicyError(f"{option} has no label above a leaf: give each leaf one or more, up to the root")
-    if len(heights) > 1:
-        short = next(row for row in rows if len(row) < max(heights))
-        raise PolicyError(
-            f"{option} gives {short[0]!r} {len(short) - 1} labels and others {max(heights) - 1}: give every "
-            "leaf as many, up to the root"
-        )
 
 
 def _optional(check: Callable[[str, Any], V]) -> Callable[[str, Any], V | None]:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex
 
 from duckanon.errors import PolicyError
@@ -31,9 +27,12 @@ from duckanon.policy.audit_policy import (
 from duckanon.policy.checks import SHARE_OPTIONS
 from duckanon.policy.joint import split_t
 from duckanon.policy.names import ByColumn, fold, unknown_option
-from duckanon.policy.subsets import BySubset, check_whole, key_text
+from duckanon.policy.subsets import BySubset, check_whole
+from duckanon.policy.toml_text import options_from_toml, options_to_toml
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from duckanon.policy.checks import (
         Alpha,
         Columns,
@@ -54,16 +53,6 @@ if TYPE_CHECKING:
 __all__ = ["AUDIT_OPTIONS", "OPTIONS", "AuditPolicy", "Policy"]
 
 _NO_COLUMN: ByColumn[Any] = ByColumn()
-
-_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-
-KEY_MAX_PARTS = 100
-"""Largest number of parts of a key (``t.charge`` has 2): the parser's memory grows with its square."""
-
-_PART = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')"""
-_LONG_KEY = re.compile(
-    rf"(?:^[ \t]*+\[{{0,2}}|[{{,])[ \t]*+{_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{KEY_MAX_PARTS}}}", re.MULTILINE
-)
 
 
 @dataclass(frozen=True, init=False)
@@ -461,57 +450,3 @@ def _check_means(policy: Policy) -> None:
         if getattr(policy, option) is not None and (full or policy.release != "table"):
             what = "method = 'full_domain'" if full else f"release = {policy.release!r}"
             raise PolicyError(f"{option} is of class means and {what} releases none: leave it out")
-
-
-def options_to_toml(options: Mapping[str, Any]) -> str:
-    """TOML text of options, one line each; a Decimal is written digit by digit.
-
-    >>> print(options_to_toml({"k": 5, "t": {"my col": Decimal("0.150")}}), end="")
-    k = 5
-    t = {"my col" = 0.150}
-    """
-    return "".join(f"{_key(name)} = {_value(value)}\n" for name, value in options.items())
-
-
-def options_from_toml(text: str) -> dict[str, Any]:
-    """Options of TOML text by name, floats as Decimal; a PolicyError with its place if it is not TOML."""
-    if not isinstance(text, str) or text.endswith(".toml"):
-        raise PolicyError(
-            f"the policy is TOML as text, not its file {str(text)!r}: give the text of the file"
-        )
-    long = _LONG_KEY.search(text)
-    if long is not None:
-        line = text.count("\n", 0, long.start()) + 1
-        raise PolicyError(
-            f"line {line} of the policy has a name of more than {KEY_MAX_PARTS} parts with dots between: put "
-            "it in quotes"
-        )
-    try:
-        return tomllib.loads(text, parse_float=Decimal)
-    except ValueError as wrong:
-        raise PolicyError(f"the policy is not TOML: {wrong}") from wrong
-    except RecursionError as deep:
-        raise PolicyError("the policy has brackets within brackets without end: write one list") from deep
-
-
-def _key(name: str) -> str:
-    return name if _BARE_KEY.fullmatch(name) else _string(name)
-
-
-def _string(text: str) -> str:
-    # JSON escapes every character that TOML requires to be escaped, except the delete character.
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, str):
-        return _string(value)
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, BySubset):
-        value = {key_text(key) if isinstance(key, tuple) else str(key): one for key, one in value.items()}
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_key(name)} = {_value(one)}" for name, one in value.items()) + "}"
-    if isinstance(value, int | float | Decimal):
-        return str(value)
-    return "[" + ", ".join(_value(one) for one in value) + "]"

@@ -8,7 +8,7 @@ import pytest
 
 from duckanon.errors import PolicyError
 from duckanon.policy.names import suggestion
-from duckanon.policy.policy import KEY_MAX_PARTS, options_from_toml
+from duckanon.policy.toml_text import KEY_MAX_PARTS, options_from_toml
 
 
 @pytest.mark.parametrize("part", ["a", '"a b"', "'a.b'"])
