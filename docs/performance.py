@@ -40,7 +40,7 @@ TITLES = {
 
 ABOUT = {
     "bench_demo": """\
-`duckanon demo --export` with an empty compiler cache, and the one that it leaves; where there is no machine
+`duckanon demo --export` with an empty compiler cache, and with the cache of the first run; without machine
 code all is compiled. `load` is the load of the machine before each run, `loop s` what the loop of "The first
 minute" takes on two cores at a time: where it is more than a second, seconds are long.""",
     "bench_first": """\
@@ -80,8 +80,8 @@ Whole commands, start and all, on CSV files of 500 records. Half of the columns 
 of plain Python in the same run, which takes a CPU second on the machine of the bars. CPU seconds are those of
 all threads.""",
     "bench_foreign": """\
-Rows of a file are copied before they are audited, since a file may lie about them, and what it states is
-compared with them. Without the copy, the audit reads the file as DuckDB does. A view is audited twice, as a
+Rows of a file are copied before the audit, since a file may state false statistics, which are compared with
+the rows. Without the copy, the audit reads the file as DuckDB does. A view is audited twice, as a
 copy and as it stands; beside it stands the audit of the table that it shows. CPU seconds are medians.""",
     "bench_release": """\
 `CREATE ANONYMIZED VIEW` from the source in memory to the audited view: staging, partition, recoding, audit

@@ -170,6 +170,7 @@ def test_a_table_that_spark_cannot_count_is_refused(running: Running) -> None:
         ({"subject": "Insens"}, "subject is not yet for Spark"),
         ({"method": "mdav", "sensitive": [], "t": None}, "method = 'mdav' is not yet for Spark"),
         ({"time_limit": 9}, "time_limit is not yet for Spark"),
+        ({"delta": 2}, "delta is not yet for Spark"),
         ({"quasi_identifiers": ["age", "nix"]}, "quasi_identifiers names 'nix'"),
         ({"k": 1000}, "k = 1000 is more than the 30 records"),
     ],

@@ -22,6 +22,7 @@ from tests.e2e.scenes import command, stock_script
 from tests.examples import examples
 from tests.oracle import key
 from tests.oracle_release import assert_anatomy_valid
+from tests.oracle_shares import MODELS
 from tests.reference import reference_file
 from tests.strategies import Case, cases, load, records_of
 
@@ -500,7 +501,7 @@ def test_values_that_only_their_bits_tell_apart_stay_apart(con: duckanon.Connect
 @given(case=cases(), l=st.integers(2, 4))
 def test_any_table_keeps_its_shares(case: Case, l: int) -> None:  # noqa: E741 - as above
     """Source: the oracle; where the most frequent value has more than 1 / l of the records, that is an error."""
-    left_out = {"recode", "t", "l_diversity", "c", "release"}
+    left_out = {"recode", "t", "l_diversity", "c", "release", *MODELS}
     policy = {name: value for name, value in case.policy.items() if name not in left_out}
     policy |= {"release": "anatomy", "l": l}
     sensitive = policy.get("sensitive", ())
@@ -612,7 +613,7 @@ def test_files_with_t_are_audited_from_both_tables_alone(
 @given(case=cases(), l=st.sampled_from([None, 2, 3]), t=st.sampled_from(["0.05", "0.2", "0.5"]))
 def test_any_table_keeps_t_and_its_shares(case: Case, l: int | None, t: str) -> None:  # noqa: E741 - as above
     """Source: the oracle. A t can always be kept: the class of all records is the table."""
-    left_out = {"recode", "t", "l", "l_diversity", "c", "release"}
+    left_out = {"recode", "t", "l", "l_diversity", "c", "release", *MODELS}
     policy = {name: value for name, value in case.policy.items() if name not in left_out}
     policy |= {"release": "anatomy", "t": t} | ({} if l is None else {"l": l})
     sensitive = policy.get("sensitive", ())
