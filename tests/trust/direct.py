@@ -24,7 +24,9 @@ NO_INTEGER, NO_DECIMAL = "NULL::INTEGER", "NULL::DECIMAL(18, 12)"
 # Class 7 is below the threshold, class 8 at it, class 9 above.
 SIZES = values("class_size", "class, class_size", "(7, 4), (8, 5), (9, 6)")
 SUBSETS = values(
-    "subset_class", "subset, class, class_size", "(5, 7, 3), (5, 8, 4), (6, 7, 3), (6, 8, 2), (9, 7, 1)"
+    "subset_class",
+    "subset, class, class_size",
+    "(5, 7, 3), (5, 8, 4), (5, 9, 6), (6, 7, 3), (6, 8, 2), (8, 7, 2), (9, 7, 1)",
 )
 DISTINCT = values(
     "class_diversity",
@@ -169,14 +171,14 @@ CASES: dict[str, list[Case]] = RISK_CASES | SHARE_CASES | {
         Case(SIZES + threshold(f"{NO_INTEGER} AS k"), JUDGED,
              [(7, 4, 4.0, None), (8, 5, 5.0, None), (9, 6, 6.0, None)]),
     ],
-    # Subset 5 asks for 4 of its combinations, subset 6 for 3, subset 9 for nothing.
+    # Subset 5 asks for 4 records of a combination, subset 6 for 3, subset 9 for nothing; subset 8 is not asked of.
     "verdict_k_anonymity_subset": [
-        Case(SUBSETS + values("threshold", "subset, k", "(5, 4), (6, 3), (9, NULL)"), f"subset, {JUDGED}",
-             [(5, 7, 3, 3.0, True), (5, 8, 4, 4.0, False), (6, 7, 3, 3.0, False), (6, 8, 2, 2.0, True),
+        Case(SUBSETS + values("threshold", "subset, k", "(5, 4), (6, 3), (9, NULL), (11, 2)"), f"subset, {JUDGED}",
+             [(5, 7, 3, 3.0, True), (5, 8, 4, 4.0, False), (5, 9, 6, 6.0, False), (6, 7, 3, 3.0, False), (6, 8, 2, 2.0, True),
               (9, 7, 1, 1.0, None)]),
     ],
     "k_anonymity_subset": [
-        Case(SUBSETS, "subset, k, classes, records", [(5, 3, 2, 7), (6, 2, 2, 5), (9, 1, 1, 1)]),
+        Case(SUBSETS, "subset, k, classes, records", [(5, 3, 3, 13), (6, 2, 2, 5), (8, 2, 1, 2), (9, 1, 1, 1)]),
     ],
     "verdict_distinct_l_diversity": [
         Case(DISTINCT + threshold("2.0 AS l"), JUDGED, [(7, 4, 1.0, True), (8, 6, 2.0, False), (9, 6, 3.0, False)]),
