@@ -28,6 +28,7 @@ from duckanon.release import foreign, metadata
 from duckanon.release.metadata import SCHEMA
 from duckanon.release.proofs import read_proof
 from duckanon.release.tables import parts_of, read
+from duckanon.release.verify.beside import misshapen
 from duckanon.release.verify.contents import held
 from duckanon.release.verify.outcome import Verification, Verified, differing, missing
 from duckanon.release.verify.record import STAGE, checked, misworded, of_the_source, read_releases
@@ -172,6 +173,7 @@ def _subject(
         )
         certificates[columns_named] = read_proof(con, relation_of(own), columns_named, STAGE)
         lies += told
+    lies += misshapen(con, home, room, release)
     count = engine.rows(con, templates.render("relation.sql.j2:count", relation=relation), STAGE)
     subject = _Subject(
         columns=columns,

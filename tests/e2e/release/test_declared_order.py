@@ -185,6 +185,14 @@ def test_every_door_of_an_audit_knows_the_order(source: str, tmp_path: Path) -> 
             "UPDATE duckanon.tree_1_1 SET rank = 5 - rank WHERE rank IN (2, 3)",
             'order = {pain = ["none", "mild"',
         ),
+        ("UPDATE duckanon.tree_1_1 SET rank = rank * rank", "3 rows that a release does not store"),
+        (
+            (
+                "CREATE TABLE duckanon.x AS SELECT *, 'Bob' AS name FROM duckanon.tree_1_1;"
+                "DROP TABLE duckanon.tree_1_1; ALTER TABLE duckanon.x RENAME TO tree_1_1"
+            ),
+            "name VARCHAR, which a release does not store",
+        ),
         ("DELETE FROM duckanon.tree_1_1 WHERE rank = 4", "order of 'pain' lacks the value 'fatal'"),
         (
             "UPDATE duckanon.columns SET tree = 'releases' WHERE tree IS NOT NULL",

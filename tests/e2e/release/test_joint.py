@@ -174,6 +174,29 @@ def test_a_forged_file_is_refused_by_its_check_and_by_verify(
     assert any("joint_t_closeness" in told for told in release.differences)
 
 
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "INSERT INTO duckanon.proof_1_1 VALUES ('secret', 1, 1, 2, 3)",
+        "INSERT INTO duckanon.proof_1_1 VALUES ('flow', 999, 1, 2, 1987)",
+        "INSERT INTO duckanon.proof_1_1 VALUES ('flow', 1, 1, 1, 1987)",
+        (
+            "ALTER TABLE duckanon.proof_1_1 RENAME TO x;"
+            "CREATE TABLE duckanon.proof_1_1 AS SELECT *, 'Bob' AS name FROM duckanon.x; DROP TABLE duckanon.x"
+        ),
+    ],
+)
+def test_a_certificate_hides_nothing(exported: Path, tmp_path: Path, hidden: str) -> None:
+    """What no proof needs changes no verdict, so verify has to tell it."""
+    file = Path(shutil.copy(exported, tmp_path / "v.duckdb"))
+    with duckdb.connect(str(file)) as con:
+        con.execute(hidden)
+    assert checked(file)["joint_t_closeness"] is True
+    with duckanon.connect(str(file), read_only=True) as again:
+        (release,) = verify(again.duckdb).releases
+    assert any("a release does not store" in told for told in release.differences)
+
+
 def test_a_file_without_its_certificate_cannot_be_audited(exported: Path, tmp_path: Path) -> None:
     file = Path(shutil.copy(exported, tmp_path / "v.duckdb"))
     with duckdb.connect(str(file)) as con:

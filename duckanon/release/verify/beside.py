@@ -1,0 +1,67 @@
+"""Tables beside a release: orders and certificates have the form in which a release stores them, and no more.
+
+An audit reads what it needs of them. Whatever else they held, such as a column of names, would leave unseen.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from duckanon.audits.joint import JOINT_VALUES_MAX
+from duckanon.database import engine, templates
+from duckanon.database.relations import Target, columns_of, relation_of
+from duckanon.release import foreign
+from duckanon.release.metadata import SCHEMA
+from duckanon.release.verify.record import STAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import duckdb
+
+    from duckanon.release.verify.record import RecordedRelease
+
+_ORDER_COLUMNS = [("value", "VARCHAR"), ("rank", "BIGINT")]
+_PROOF_COLUMNS = [
+    ("part", "VARCHAR"),
+    ("class", "BIGINT"),
+    ("from_value", "BIGINT"),
+    ("to_value", "BIGINT"),
+    ("amount", "BIGINT"),
+]
+
+
+def misshapen(
+    con: duckdb.DuckDBPyConnection, home: str, room: str, release: RecordedRelease
+) -> Iterator[str]:
+    """Tell which tables beside a release have columns or rows that a release does not store.
+
+    The room has our copies of the certificates.
+    """
+    for table in dict.fromkeys(one.tree for one in release.columns if one.order and one.tree is not None):
+        stored = foreign.stored(con, Target(home, SCHEMA, table), STAGE)
+        own, _ = foreign.own_table(con, stored, room, STAGE)
+        yield from _misshapen(con, own, "order", _ORDER_COLUMNS, {})
+    values = {"classes": release.classes or 0, "values": JOINT_VALUES_MAX}
+    for table in release.proofs.values():
+        yield from _misshapen(con, Target(room, SCHEMA, table), "proof", _PROOF_COLUMNS, values)
+
+
+def _misshapen(
+    con: duckdb.DuckDBPyConnection,
+    own: Target,
+    kind: str,
+    columns: list[tuple[str, str]],
+    values: dict[str, int],
+) -> Iterator[str]:
+    relation = relation_of(own)
+    found = columns_of(con, relation, STAGE)
+    if found != columns:
+        listed = ", ".join(f"{name} {type_}" for name, type_ in found)
+        yield f"the table {SCHEMA}.{own.name} has the columns {listed}, which a release does not store"
+        return
+    query = templates.render(f"evidence/contents.sql.j2:{kind}_form", relation=relation, **values)
+    ((rows,),) = engine.rows(con, query, STAGE)
+    if rows:
+        counted = "1 row" if rows == 1 else f"{rows} rows"
+        yield f"the table {SCHEMA}.{own.name} has {counted} that a release does not store"
