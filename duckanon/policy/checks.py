@@ -348,7 +348,7 @@ def _levels(option: str, value: Any) -> Levels:
 
 def _order(option: str, value: Any) -> tuple[str, ...]:
     """Return the values of a column in their order; the command line writes mild<moderate<severe."""
-    values = value.split("<") if isinstance(value, str) else value
+    values = [one.strip() for one in value.split("<")] if isinstance(value, str) else value
     if isinstance(values, Mapping | Set) or not isinstance(values, Iterable):
         raise PolicyError(f"{option} = {_shown(value)}: give the values from the least to the greatest")
     values = tuple(values)

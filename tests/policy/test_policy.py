@@ -148,6 +148,10 @@ def test_t_of_one_column_in_parentheses_is_that_of_the_column() -> None:
     assert (made.t, made.joint_t) == (policy(t={"charge": 0.2}).t, None)
 
 
+def test_an_order_in_one_text_may_have_blanks() -> None:
+    assert policy(order={"charge": "none < a lot"}).order["charge"] == ("none", "a lot")
+
+
 def test_alpha_of_named_values_keeps_their_case() -> None:
     """A column is found in any case, a value is not; TOML nests one level deeper."""
     made = policy(
