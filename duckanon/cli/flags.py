@@ -272,6 +272,11 @@ def _by_column(name: str, entries: Sequence[tuple[_Word | None, _Word]]) -> Any:
             f"{flag(name)} {','.join(plain)}: a decimal has a point, {'.'.join(plain)}; for columns give "
             "column=value pairs"
         )
+    if plain and name == "order":
+        raise PolicyError(
+            f"--order has {plain[0]!r} without a column: write < between the values of a column, as in "
+            "--order 'severity=mild<moderate<severe'"
+        )
     if len(plain) > 1:
         raise PolicyError(
             f"{flag(name)} has two values for all columns, {plain[0]!r} and {plain[1]!r}: "

@@ -100,7 +100,8 @@ def first_line(cause: BaseException) -> str:
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
     if lines and _OF_A_CSV.search(lines[0]):
         return _of_a_csv(lines)
-    return lines[0] if lines else type(cause).__name__
+    # The prefix of error(...) in our audits says nothing of the table.
+    return lines[0].removeprefix("Invalid Input Error: ") if lines else type(cause).__name__
 
 
 def _of_a_csv(lines: list[str]) -> str:

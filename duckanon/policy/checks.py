@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, InvalidOperation
 from operator import index
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
@@ -55,6 +55,7 @@ SHARE_OPTIONS = ("alpha", "delta", "beta", "enhanced_beta")
 DELTA_MAX = 30
 """Largest delta: exp(30) is above the records of any table, so that a larger delta asks for no more."""
 
+_DECIMAL = re.compile(r"Decimal\('([^']*)'\)")
 _LIMIT = 18
 _MAX_THRESHOLD = 999_999
 """Largest threshold that DECIMAL(18, 12), the type in the metadata, can hold."""
@@ -215,9 +216,13 @@ def _positive(most: int) -> Callable[[str, Any], Decimal]:
     """Return the check of a threshold above 0 with 12 decimals."""
 
     def check(option: str, value: Any) -> Decimal:
-        threshold = _stepped(_number(option, value))
+        number = _number(option, value)
+        threshold = _stepped(number)
         if not 0 < threshold <= most:
-            raise PolicyError(f"{option} = {_shown(value)}: use a number above 0 and at most {most}")
+            decimals = ", twelve decimals count" if threshold == 0 < number else ""
+            raise PolicyError(
+                f"{option} = {_shown(value)}: use a number above 0 and at most {most}{decimals}"
+            )
         return threshold
 
     return check
@@ -244,6 +249,8 @@ def _alpha(option: str, value: Any) -> Alpha:
     if not value:
         raise PolicyError(f"{option} = {{}} names no value: give a number, or {{'HIV': 0.2}}")
     for name in value:
+        if name is None:
+            raise PolicyError(f"{option} cannot name NULL: give one number, which bounds every value")
         if not isinstance(name, str):
             raise PolicyError(f"{option} takes values as text, not {name!r}: write {{'{name}': 0.2}}")
     return {str(name): _positive(1)(f"{option} and {name!r}", share) for name, share in value.items()}
@@ -341,8 +348,8 @@ def _levels(option: str, value: Any) -> Levels:
 
 def _order(option: str, value: Any) -> tuple[str, ...]:
     """Return the values of a column in their order; the command line writes mild<moderate<severe."""
-    values = value.split("<") if isinstance(value, str) else value
-    if isinstance(values, Mapping) or not isinstance(values, Iterable):
+    values = [one.strip() for one in value.split("<")] if isinstance(value, str) else value
+    if isinstance(values, Mapping | Set) or not isinstance(values, Iterable):
         raise PolicyError(f"{option} = {_shown(value)}: give the values from the least to the greatest")
     values = tuple(values)
     for one in values:
@@ -419,6 +426,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, int) and abs(value) >= 10**60:
         return "a huge integer"
     text = repr(value) if isinstance(value, str) else " ".join(str(value).split())
+    text = text if isinstance(value, str) else _DECIMAL.sub(r"\1", text)
     return shortened(text, 60)
 
 

@@ -89,7 +89,7 @@ def split_t(policy: AskingTogether) -> None:
                 raise PolicyError(f"t and joint_t both have {key_text(columns)}: leave one out")
         joint = BySubset(dict([*several.items(), *(joint or {}).items()]))
         object.__setattr__(policy, "t", ByColumn(single) if single else None)
-        object.__setattr__(policy, "joint_t", joint)
+        object.__setattr__(policy, "joint_t", joint or None)
     if joint is None and policy.joint_distance != "maximum":
         raise PolicyError(
             f"joint_distance = {policy.joint_distance!r} is of t of several columns: add "

@@ -184,6 +184,11 @@ def _pair(reader: Reader) -> tuple[Token, str, Scalar]:
     token = reader.next
     if token.kind not in {"word", "name", "string"}:
         raise reader.expected("a value of the column, as text in quotes")
+    if token.keyword == "NULL":
+        raise reader.error(
+            "NULL cannot be named: give one number, which bounds every value, or write the text as 'NULL'",
+            token,
+        )
     name = _text(reader)
     if not reader.accept_symbol(":"):
         raise reader.expected(f": after {name!r}, as in {{{name!r}: 0.2}}")

@@ -20,7 +20,7 @@ from duckanon.kernels.steered.stream import AttributeLimit, Known
 from duckanon.policy.bind import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import duckdb
     from numpy.typing import NDArray
@@ -57,6 +57,7 @@ class SensitiveValues:
     ) -> None:
         self.attributes, self._climbs = attributes, climbs
         self._known = [arrow.sortable(pa.nulls(0, types[one.name])) for one in attributes]
+        self._unseen = [{name for name, _ in one.alpha_of} for one in attributes]
         for one, known in zip(attributes, self._known, strict=True):
             try:
                 arrow.places_among(arrow.distinct(known), known)
@@ -86,6 +87,8 @@ class SensitiveValues:
         ]
         if not any(unknown):
             return None
+        for values, names in zip(new, self._unseen, strict=True):
+            names.difference_update(values.to_pylist() if names else ())
         for name, climb in self._climbs.items():
             climb.nodes(con, tuples.column(name), first)
         places = []
@@ -100,6 +103,12 @@ class SensitiveValues:
             for one, known in zip(self.attributes, self._known, strict=True)
         ]
         return Renumbering(places, [len(known) for known in self._known], told)
+
+    def unseen(self) -> Iterator[str]:
+        """Warnings of values that alpha names and no tuple had."""
+        for one, names in zip(self.attributes, self._unseen, strict=True):
+            for name in sorted(names):
+                yield f"alpha names {name!r}, which no tuple has in {one.name!r}: it bounds nothing"
 
     def _nodes(self, con: duckdb.DuckDBPyConnection, one: Attribute, known: pa.Array) -> NDArray[np.int64]:
         """Nodes (H, M) above the known values, below the root; H is 0 without a hierarchy."""

@@ -227,6 +227,8 @@ class _State:
             self._fix()
             yield from self._push()
         yield from self._leave(self._method.finish(self._buffer))
+        for warning in self._sensitive.unseen():
+            tell(warning)
 
     def _fix(self) -> None:
         """Take the scales from the first tuples."""

@@ -142,6 +142,16 @@ def test_policy_is_a_value() -> None:
         replace(one, sensitive=())
 
 
+def test_t_of_one_column_in_parentheses_is_that_of_the_column() -> None:
+    """A policy is checked again whenever an option is replaced."""
+    made = replace(policy(t={("charge",): 0.2}), k=7)
+    assert (made.t, made.joint_t) == (policy(t={"charge": 0.2}).t, None)
+
+
+def test_an_order_in_one_text_may_have_blanks() -> None:
+    assert policy(order={"charge": "none < a lot"}).order["charge"] == ("none", "a lot")
+
+
 def test_alpha_of_named_values_keeps_their_case() -> None:
     """A column is found in any case, a value is not; TOML nests one level deeper."""
     made = policy(
@@ -162,6 +172,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"alpha": {"charge": 1.5}}, "alpha of 'charge' = 1.5: use a number above 0 and at most 1"),
     ({"alpha": {"charge": {"5": 2}}}, "alpha of 'charge' and '5' = 2: use a number above 0 and at most 1"),
     ({"alpha": {"charge": {5: 0.2}}}, "alpha of 'charge' takes values as text, not 5: write {'5': 0.2}"),
+    ({"alpha": {"charge": {None: 0.2}}}, "alpha of 'charge' cannot name NULL: give one number"),
+    ({"alpha": [Decimal("0.5")]}, "alpha = [0.5]: use a number"),
     ({"alpha": {"charge": {}}}, "alpha of 'charge' = {} names no value: give a number"),
     ({"delta": 0}, "delta = 0: use a number above 0 and at most 30"),
     ({"delta": {"age": 1}}, "delta names 'age', which is not in sensitive"),
@@ -176,7 +188,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"k": None}, "k = None: use an integer"),
     ({"t": 0}, "t = 0: use a number above 0 and at most 1"),
     ({"t": 1.0001}, "t = 1.0001: use a number above 0 and at most 1"),
-    ({"t": 1e-13}, "t = 1e-13: use a number above 0"),
+    ({"t": 1e-13}, "t = 1e-13: use a number above 0 and at most 1, twelve decimals count"),
+    ({"delta": {"charge": {"x": Decimal(1)}}}, "delta of 'charge' = {'x': 1}: use a number"),
     ({"t": float("nan")}, "t = nan: the number is out of range"),
     ({"t": "much"}, "t = 'much': use a number"),
     ({"t": True}, "t = true: use a number"),
@@ -215,6 +228,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"order": {"charge": ("a", "b", "a")}}, "order of 'charge' has the value 'a' twice: leave one out"),
     ({"order": {"charge": ("a", 1)}}, "order of 'charge' holds 1: write each value as text"),
     ({"order": {"charge": 5}}, "order of 'charge' = 5: give the values from the least to the greatest"),
+    (
+        {"order": {"charge": {"a"}}},
+        "order of 'charge' = {'a'}: give the values from the least to the greatest",
+    ),
     ({"order": ("a", "b")}, "order takes a value for each column"),
     ({"order": {"charge": "a"}, "seed": 1}, "order of 'charge' has fewer than two values"),
     ({"order": {"agee": ("a", "b")}}, "order names 'agee', which is not in quasi_identifiers or sensitive"),

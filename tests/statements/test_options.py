@@ -107,6 +107,7 @@ WRONG = [
     ("x = {a: 1, 'A': 2}", "column 'A' stands twice", 3, 12),
     ("x = {a: {1: 2}}", "expected a value of the column, as text in quotes, found '1'", 3, 10),
     ("x = {a: {}}", "the map is empty", 3, 9),
+    ("x = {a: {null: 1}}", "NULL cannot be named: give one number, which bounds every value", 3, 10),
     ("x = {a: {'v': 1, v: 2}}", "value 'v' stands twice", 3, 18),
     ("x = {a: {v: {w: 1}}}", "expected a value", 3, 13),
     ("x = {1.5: 2}", "expected a column name", 3, 6),

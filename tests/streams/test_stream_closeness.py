@@ -24,7 +24,10 @@ from tests.oracle import counts, exact, reaches_l
 from tests.oracle_stream import Asked, Stream, emd, expected
 from tests.streams.test_anonymize_stream import cut, streamed
 
-pytestmark = pytest.mark.filterwarnings("ignore:delay = :duckanon.DuckanonWarning")
+pytestmark = [
+    pytest.mark.filterwarnings(f"ignore:{begin}:duckanon.DuckanonWarning")
+    for begin in ("delay = ", "alpha names ")
+]
 
 NUMBERS = [-1.5, -0.0, 0.0, 2.0, math.nan, None]
 TEXTS = ["", "a", "Ä", "b", None]
@@ -153,6 +156,18 @@ def test_trees_shares_and_recursive_l_are_those_of_the_oracle(data: st.DataObjec
         rows[row["class_id"]].append(row["place"])
     assert [sorted(rows[number]) for number in sorted(rows)] == wanted.classes
     assert report.dropped_for["closeness"] == len(wanted.apart)
+
+
+def test_a_value_that_alpha_names_and_no_tuple_has_is_a_warning() -> None:
+    table = pa.table({"age": [1, 2, 3, 4], "ill": ["hiv", "flu", "acne", "flu"]})
+    with pytest.warns(
+        duckanon.DuckanonWarning, match=r"alpha names 'HIV', which no tuple has in 'ill'"
+    ) as told:
+        streamed(
+            table, [2], quasi_identifiers="age", k=2, delay=10, sensitive="ill",
+            alpha={"ill": {"HIV": 0.5, "flu": 0.5}},
+        )  # fmt: skip
+    assert sum("alpha names" in str(one.message) for one in told) == 1
 
 
 @settings(max_examples=examples(300, 25), deadline=None)

@@ -8,6 +8,8 @@ from duckanon.audits import headers
 from duckanon.audits.columns import LARGER_IS_WORSE, SHARE_MEASURES, share_bounds
 from duckanon.audits.legible import clean, counted, number, percent, threshold
 from duckanon.policy.bind import Role
+from duckanon.policy.names import fold
+from duckanon.policy.subsets import key_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -93,6 +95,9 @@ def _judged(attribute: Attribute | None, policy: AuditPolicy) -> str:
     asked = []
     if attribute.t is not None:
         asked.append(f"t ≤ {threshold(attribute.t)}")
+    for columns, t in (policy.joint_t or {}).items():
+        if fold(attribute.name) in map(fold, columns):
+            asked.append(f"t of {clean(key_text(columns))} together ≤ {threshold(t)}")
     if attribute.l is not None:
         asked.append(f"{policy.l_diversity} l ≥ {threshold(attribute.l)}")
     asked += bounds_in_words(attribute)
@@ -187,6 +192,7 @@ NAMES = {
     "entropy_l_diversity": "entropy l-diversity",
     "recursive_l_diversity": "recursive l-diversity",
     "t_closeness": "t-closeness",
+    "joint_t_closeness": "joint t-closeness",
     "alpha_k_anonymity": "(alpha, k)-anonymity",
     "delta_disclosure": "delta-disclosure privacy",
     "delta_disclosure_present": "delta of the values that a class holds",
@@ -209,13 +215,16 @@ _MEANS = {
     "entropy_l_diversity": "Every class is as varied as so many equally frequent sensitive values.",
     "recursive_l_diversity": "The most frequent sensitive value of a class does not outweigh the rarer ones.",
     "t_closeness": "No class differs more than this from the whole table, on a scale from 0 to 1.",
+    "joint_t_closeness": (
+        "No class differs more than this from the whole table in these columns together, from 0 to 1."
+    ),
     "alpha_k_anonymity": "No sensitive value has a larger share of a class.",
     "delta_disclosure": "No value of the table is much rarer, more frequent or missing in a class.",
     "beta_likeness": "No sensitive value is much more frequent in a class than in the table.",
     "enhanced_beta_likeness": "No value gains more in a class than beta, and than its rarity, allow.",
 }
 """Meaning of measures for a reader; other measures are explained by the header of their audit."""
-_SYMBOLS = {"k_anonymity": "k", "k_anonymity_subset": "k", "t_closeness": "t"} | {
+_SYMBOLS = {"k_anonymity": "k", "k_anonymity_subset": "k", "t_closeness": "t", "joint_t_closeness": "t"} | {
     measure: option.replace("enhanced_", "") for option, measure in SHARE_MEASURES.items()
 }
 

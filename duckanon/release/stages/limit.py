@@ -218,7 +218,7 @@ def check_l(field: Field, counts: npt.NDArray[np.int64], policy: Policy, *, most
     best = entropy_l(counts) if kind == "entropy" else float(np.count_nonzero(counts))
     raise InfeasibleError(
         f"{kind} l-diversity with l = {threshold} is out of reach for {field.name!r}: "
-        f"{whole} has l = {best:.10g}; ask for l <= {math.floor(best * 1e6) / 1e6:g}",
+        f"{whole} has l = {best:.10g}; ask for l <= {math.floor(best * 1e6) / 1e6:.12g}",
         best,
     )
 

@@ -98,6 +98,7 @@ def test_an_option_given_twice_accumulates_or_is_an_error(name: str, option: Typ
         (["--format", "text", "--format=json"], "--format is given 2 times"),
         (["-o", "a", "--output", "b"], "--output or -o is given 2 times"),
         (["-t", "0.1", "-t", "0.2"], "-t has two values for all columns, '0.1' and '0.2'"),
+        (["--order", "plan=low,high"], "--order has 'high' without a column: write < between the values"),
         (["-t", "0.1,0.2"], "-t has two values for all columns, '0.1' and '0.2'"),
         (["-t", "charge=.1", "-t", "charge=.2"], "-t has two values for column 'charge'"),
         (["-t", "charge=.1,CHARGE=.2"], "-t has two values for column 'CHARGE'"),

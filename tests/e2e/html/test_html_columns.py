@@ -173,6 +173,24 @@ def test_shares_of_the_charts_are_shares(root: ET.Element) -> None:
     )
 
 
+def test_t_of_columns_together_is_told_in_words_and_judges_each(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute(
+        "CREATE TABLE wards AS SELECT 1 AS q, i % 2 AS a, i % 3 AS b, i % 5 AS c FROM range(30) AS r(i)"
+    )
+    policy = AuditPolicy(quasi_identifiers="q", sensitive=("a", "b", "c"), k=5, t={("A", "b"): 0.3})
+    root = pages.tree(html_report(con, "wards", duckanon.audit(con, "wards", policy), policy, now=NOW))
+    judged = {row[0]: row[3] for row in pages.cells(root, "Every released column")[1:]}
+    assert judged == {
+        "q": "k ≥ 5",
+        "a": "t of (A, b) together ≤ 0.3",
+        "b": "t of (A, b) together ≤ 0.3",
+        "c": "nothing",
+    }
+    words = pages.text(root)
+    assert "joint t-closeness of a, b 0 asked for: t at most 0.3" in words
+    assert re.findall(r"tells? too much of (\w)", words) == ["c"]
+
+
 def test_a_policy_tells_its_insensitive_columns_and_those_that_it_drops(
     con: duckdb.DuckDBPyConnection,
 ) -> None:

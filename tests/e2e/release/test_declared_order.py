@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import duckanon
-from duckanon.errors import PolicyError
+from duckanon.errors import PolicyError, SourceError
 from duckanon.release.folders import not_yet
 from tests.e2e.scenes import command, measure, rows, stock_script
 from tests.examples import examples
@@ -247,6 +247,19 @@ def test_an_order_that_does_not_fit_its_column_names_the_value(options: str, mes
         with pytest.raises(PolicyError, match=message):
             con.sql(f"CREATE ANONYMIZED VIEW v AS FROM people WITH ({ROLES}, {options})")
         assert con.execute("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchone() == (0,)
+
+
+def test_an_audit_tells_of_a_wrong_order_in_our_words() -> None:
+    with duckanon.connect() as con:
+        con.execute(PEOPLE)
+        message = (
+            r"^audit of people: order of 'pain' lacks the value 'fatal' of the column: add it in its place"
+        )
+        with pytest.raises(SourceError, match=message):
+            con.sql(
+                "AUDIT TABLE people WITH (quasi_identifiers = age, sensitive = pain, k = 2, t = 0.5, "
+                "order = {pain: ('none', 'mild', 'bad')})"
+            )
 
 
 @pytest.mark.parametrize(

@@ -186,6 +186,19 @@ def test_alpha_beyond_the_table_names_the_least_in_reach(con: duckanon.Connectio
         made(con, "alpha = {diagnosis: {flu: 0.48, acne: 0.22}}, suppression_limit = 0.05")
 
 
+def test_entropy_l_beyond_the_table_names_one_that_is_in_reach(con: duckanon.Connection) -> None:
+    """By hand: exp(-(0.99 ln 0.99 + 0.01 ln 0.01)) = 1.05759930..., so 1.0576 is out of reach and 1.057599 is not."""
+    con.execute("CREATE TABLE rare AS SELECT i AS q, i = 17 AS ill FROM range(100) AS r(i)")
+    ask = (
+        "CREATE ANONYMIZED VIEW w AS FROM rare WITH (quasi_identifiers = q, sensitive = ill, k = 3, "
+        "l_diversity = 'entropy', l = {})"
+    )
+    with pytest.raises(InfeasibleError, match=r"the whole table has l = 1.057599306; ask for l <= 1.057599$"):
+        con.execute(ask.format(1.0576))
+    with pytest.warns(DuckanonWarning, match="1 class of 100 records"):
+        con.execute(ask.format(1.057599))
+
+
 @pytest.mark.parametrize("more", ["", ", refine = false", ", method = 'mondrian'", ", release = 'swap'"])
 def test_suppression_brings_alpha_within_reach(con: duckanon.Connection, more: str) -> None:
     """Four of 12 flu have to go, and need not be more: 8 of 20 are 0.4."""
