@@ -241,6 +241,7 @@ def test_several_columns_keep_their_own_bounds(con: duckanon.Connection) -> None
     assert violating(held, {"alpha": Fraction(1, 2), "delta": Fraction(1)}) == []
 
 
+@pytest.mark.slow
 def test_more_effort_never_loses_more(con: duckanon.Connection) -> None:
     """As for t and l: the loss of 'fast', 'balanced' and 'best' does not rise."""
     rows = table(3) + table(4) + table(5)
