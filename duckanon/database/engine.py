@@ -34,6 +34,8 @@ LINE = re.compile(r"^LINE (\d+): ", re.MULTILINE)
 """Begin of the part of a DuckDB message that shows the line of the error."""
 
 _OF_A_CSV = re.compile(r"CSV Error on Line: \d+$|Error when sniffing file ")
+_OF_OURS = re.compile(r"\AInvalid Input Error: (?:Python exception occurred while executing the UDF: \w+: )?")
+"""What DuckDB puts before a message of error(...) in an audit, and of our functions."""
 _NOT_OF_ITS_TYPE = re.compile(r'Could not convert string "(.*)" to \'')
 MISSING_TABLE = re.compile(r"Table with name \"?(\w+)\"? does not exist")
 """Message of DuckDB for a table that is not there."""
@@ -100,8 +102,7 @@ def first_line(cause: BaseException) -> str:
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
     if lines and _OF_A_CSV.search(lines[0]):
         return _of_a_csv(lines)
-    # The prefix of error(...) in our audits says nothing of the table.
-    return lines[0].removeprefix("Invalid Input Error: ") if lines else type(cause).__name__
+    return _OF_OURS.sub("", lines[0]) if lines else type(cause).__name__
 
 
 def _of_a_csv(lines: list[str]) -> str:

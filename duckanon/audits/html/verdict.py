@@ -96,7 +96,7 @@ def _judged(attribute: Attribute | None, policy: AuditPolicy) -> str:
     if attribute.t is not None:
         asked.append(f"t ≤ {threshold(attribute.t)}")
     for columns, t in (policy.joint_t or {}).items():
-        if fold(attribute.name) in map(fold, columns):
+        if isinstance(columns, tuple) and fold(attribute.name) in map(fold, columns):
             asked.append(f"t of {clean(key_text(columns))} together ≤ {threshold(t)}")
     if attribute.l is not None:
         asked.append(f"{policy.l_diversity} l ≥ {threshold(attribute.l)}")

@@ -288,6 +288,9 @@ STATEMENTS = {
     "EXPORT ANONYMIZED VIEW v": (
         "expected TO 'file' after the name of the view, found the end of the statement (line 1, column 25)"
     ),
+    "SELECT * FROM anonymize('patients', quasi_identifiers := ['age'], k := 5, alpha := 50)": (
+        "alpha = 50: use a number above 0 and at most 1"
+    ),
     "AUDIT VIEW w": ("hospital.main.w is not an anonymized view; SHOW ANONYMIZED VIEWS lists them"),
     "AUDIT TABLE patients WITH (quasi_identifiers = (age), kk = 3)": (
         "unknown option 'kk', did you mean 'k'? Options: quasi_identifiers, sensitive, k, t, l, l_diversity, c, alpha, delta, beta, enhanced_beta, joint_t, joint_distance, distance, order, hierarchies, suppressed, k_subsets (line 1, column 55)"
