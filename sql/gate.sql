@@ -28,8 +28,9 @@
 --     gate_trees               {'diagnosis': 'tree.csv'}: hierarchical distance, columns from leaf to root
 --     gate_database            attached database whose recorded policy counts; the current one if not set
 -- A variable that is NULL is an error, not one that is not set: RESET VARIABLE gate_t takes it back.
--- gate_k, gate_subsets, gate_t, gate_l (with gate_l_diversity and gate_c), gate_alpha, gate_delta, gate_beta and gate_enhanced_beta
--- replace recorded thresholds: those, and the macros in a file, are the word of its maker. To trust neither, load install.sql and ATTACH the file (docs/gate.md).
+-- gate_k, gate_subsets, gate_t, gate_l (with gate_l_diversity and gate_c), gate_alpha, gate_delta, gate_beta and
+-- gate_enhanced_beta replace recorded thresholds: those, and the macros in a file, are the word of its maker. To trust
+-- neither, load install.sql and ATTACH the file (docs/gate.md).
 .bail on
 
 -- The last finished step. The next step checks it, so that a client that goes on after an error gets no pass.
@@ -96,7 +97,7 @@ FROM (
         CAST(getvariable('gate_c') AS VARCHAR)
     ),
     (
-        'alpha', 'a number, or a number, or numbers by value, for each sensitive column that it names', '{''charge'': {''HIV'': 0.2}}',
+        'alpha', 'a number, or by sensitive column a number or numbers by value', '{''charge'': {''HIV'': 0.2}}',
         typeof(getvariable('gate_alpha')),
         to_json(getvariable('gate_alpha')),
         CAST(getvariable('gate_alpha') AS VARCHAR)
@@ -283,7 +284,13 @@ SET VARIABLE duckanon_gate_ready = (
         WHEN release.number > 1
         THEN error('gate: several releases: SET VARIABLE gate_table to one of ' || release.names)
         WHEN getvariable('gate_sensitive') IS NULL AND getvariable('gate_quasi_identifiers') IS NOT NULL AND (
-getvariable('gate_t') IS NOT NULL OR getvariable('gate_l') IS NOT NULL OR getvariable('gate_alpha') IS NOT NULL OR getvariable('gate_delta') IS NOT NULL OR getvariable('gate_beta') IS NOT NULL OR getvariable('gate_enhanced_beta') IS NOT NULL
+            getvariable('gate_t') IS NOT NULL
+            OR getvariable('gate_l') IS NOT NULL
+            OR getvariable('gate_alpha') IS NOT NULL
+            OR getvariable('gate_delta') IS NOT NULL
+            OR getvariable('gate_beta') IS NOT NULL
+            OR getvariable('gate_enhanced_beta') IS NOT NULL
+
         )
         THEN error('gate: all thresholds but k need a sensitive column: SET VARIABLE gate_sensitive = [''charge'']')
         WHEN getvariable('gate_l') IS NULL AND (
@@ -336,7 +343,8 @@ getvariable('gate_t') IS NOT NULL OR getvariable('gate_l') IS NOT NULL OR getvar
             string_agg(
                 CASE
                     WHEN one.setting = 'subsets' AND coalesce(
-                        TRY_CAST(one.value AS DECIMAL(38, 18)) < 1 OR TRY_CAST(one.value AS DECIMAL(38, 18)) % 1 <> 0, TRUE
+                        TRY_CAST(one.value AS DECIMAL(38, 18)) < 1 OR TRY_CAST(one.value AS DECIMAL(38, 18)) % 1 <> 0,
+                        TRUE
                     )
                     THEN one.name
                 END, ', '
@@ -496,7 +504,8 @@ SELECT
     given.setting, coalesce(one.name, given.name) AS name, given.value,
     coalesce(getvariable('gate_l_diversity'), 'distinct') AS l_diversity, CAST(getvariable('gate_c') AS VARCHAR) AS c
 FROM duckanon_gate_given AS given
-LEFT JOIN duckanon_gate_column AS one ON given.name = '' AND given.setting NOT IN ('k', 'subsets') AND one.role = 'sensitive'
+LEFT JOIN duckanon_gate_column AS one
+    ON given.name = '' AND given.setting NOT IN ('k', 'subsets') AND one.role = 'sensitive'
 WHERE given.setting IN ('k', 'subsets', 'l', 't', 'alpha', 'delta', 'beta', 'enhanced_beta')
     AND NOT (given.setting = 'alpha' AND starts_with(given.value, '{'))
 UNION ALL
@@ -518,7 +527,8 @@ FROM query(
     END
 ) AS one
 JOIN (
-    VALUES ('k', 'k_anonymity'), ('subsets', 'k_anonymity_subset'), ('l', 'l_diversity'), ('t', 't_closeness'), ('alpha', 'alpha_k_anonymity'),
+    VALUES ('k', 'k_anonymity'), ('subsets', 'k_anonymity_subset'), ('l', 'l_diversity'), ('t', 't_closeness'),
+        ('alpha', 'alpha_k_anonymity'),
         ('delta', 'delta_disclosure'), ('beta', 'beta_likeness'), ('enhanced_beta', 'enhanced_beta_likeness')
 ) AS recorded(setting, measure) ON recorded.measure = one.measure
 WHERE
@@ -674,7 +684,9 @@ SET VARIABLE duckanon_gate_alpha = (
         FROM (
             SELECT
                 arg_max(known.name, len(known.name)) AS name, one.value,
-                CASE WHEN max(len(known.name)) < len(one.name) THEN substr(one.name, max(len(known.name)) + 4) END AS named
+                CASE
+                    WHEN max(len(known.name)) < len(one.name) THEN substr(one.name, max(len(known.name)) + 4)
+                END AS named
             FROM duckanon_gate_threshold AS one
             JOIN duckanon_gate_column AS known
                 ON lower(one.name) = lower(known.name) OR starts_with(lower(one.name), lower(known.name) || ' = ')
@@ -944,7 +956,9 @@ SELECT CASE
     WHEN getvariable('duckanon_gate_ready') <> 'columns'
     THEN error('gate: nothing was judged, for the reason above')
     WHEN judged.asked = 0
-    THEN error('gate: no threshold: SET VARIABLE gate_k, gate_subsets, gate_l, gate_t, gate_alpha, gate_delta or gate_beta')
+    THEN error(
+        'gate: no threshold: SET VARIABLE gate_k, gate_subsets, gate_l, gate_t, gate_alpha, gate_delta or gate_beta'
+    )
     WHEN judged.broken > 0
     THEN error(
         replace('gate: ' || getvariable('duckanon_gate_name') || ' violates ' || judged.violations, chr(10), ' ')

@@ -13,6 +13,7 @@ from duckdb import DuckDBPyConnection, DuckDBPyRelation, ExpectedResultType
 from duckanon.api.execute import Outcome, run_statement
 from duckanon.api.frames import variables
 from duckanon.api.sql_functions import add_called
+from duckanon.audits.run import UNKNOWN_VALUE
 from duckanon.database import engine
 from duckanon.database.interrupts import interruptible, watching
 from duckanon.errors import SOURCE_QUERY, DuckanonError, Place, StatementError, tell
@@ -269,7 +270,7 @@ class Connection:
     def _relation(self, outcome: Outcome) -> DuckDBPyRelation | None:
         # The rows are a recorded audit. Relations show no title.
         for warning in () if outcome.report is None else outcome.report.warnings:
-            if warning.startswith(UNRECORDED):
+            if warning.startswith((UNRECORDED, UNKNOWN_VALUE)):
                 tell(warning)
         return None if outcome.table is None else self._connection.from_arrow(outcome.table)
 

@@ -69,7 +69,7 @@ def audit_relation(
         report = audit_attributes(con, relation, attributes, policy, trees, name=name)
         report = _with_suppressed(con, whole, report, attributes, policy, stage)
         beyond = warnings_of(con, relation, columns, attributes, roles=roles, stage=stage)
-        report = replace(report, warnings=(*report.warnings, *_unknown_values(report), *beyond))
+        report = replace(report, warnings=(*report.warnings, *unknown_values(report), *beyond))
         if not evidence:
             return report
         proofs = (
@@ -96,11 +96,15 @@ def kept_relation(con: duckdb.DuckDBPyConnection, relation: str, policy: AuditPo
     return kept
 
 
-def _unknown_values(report: Report) -> Iterator[str]:
+UNKNOWN_VALUE = "alpha names a value that no record has"
+"""How a warning begins that an audit must not leave unseen."""
+
+
+def unknown_values(report: Report) -> Iterator[str]:
     """Warnings of values that alpha names and no record has: a misspelt value would pass unseen."""
     for measure in report.measures:
         if measure.measure == SHARE_MEASURES["alpha"] and measure.value == 0:
-            yield f"alpha names a value that no record has: {legible(str(measure.attribute))}"
+            yield f"{UNKNOWN_VALUE}: {legible(str(measure.attribute))}"
 
 
 _MARKS = ("*", "**", "NA", "N/A", "NULL", "?", "-")

@@ -320,6 +320,11 @@ def _sensitive(policy: AuditPolicy, name: str, type_text: str) -> Attribute:
     default: Distance = "ordered" if order or kind in NUMBERS or type_text == "BIGNUM" else "equal"
     distance = policy.distance.get(name, default)
     alpha = policy.alpha.get(name) if isinstance(policy.alpha, Mapping) else policy.alpha
+    if isinstance(alpha, Mapping) and "TIMESTAMP WITH TIME ZONE" in type_text:
+        raise PolicyError(
+            f"alpha names values of {name!r}, whose text depends on the time zone of who reads it: "
+            "CAST it to TIMESTAMP or VARCHAR in the query, or give one alpha"
+        )
     return Attribute(
         name,
         Role.SENSITIVE,

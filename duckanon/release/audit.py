@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from duckanon.audits.evidence import evidence_of
-from duckanon.audits.run import audit_attributes
+from duckanon.audits.run import audit_attributes, unknown_values
 from duckanon.database import engine
 from duckanon.database.engine import transaction
 from duckanon.database.relations import columns_of, current, databases, resolve
@@ -130,7 +130,8 @@ def _audit_release(
     relation = metadata.rows(con, published)
     report = audit_published(con, con, published, relation, policy=policy, home=target.catalog)
     evidence = evidence_of(con, relation, policy, trees_of(con, published, target.catalog))
-    report = replace(report, warnings=(*report.warnings, *report_notes(stated, with_l=policy.l is not None)))
+    told = (*unknown_values(report), *report_notes(stated, with_l=policy.l is not None))
+    report = replace(report, warnings=(*report.warnings, *told))
     changed = changed_by_hand(con, published, relation, evidence.fingerprint)
     if changed is not None:
         report = replace(report, warnings=(*report.warnings, changed))

@@ -1,6 +1,7 @@
 """The pipeline: from a query and a policy to an audited release, in reading order.
 
-stage → embed → limit → bucket → partition → repair → together → protect → recode → audit → advise → publish
+stage → embed → limit → bucket → partition → repair → together → protect →
+subsets → recode → audit → advise → publish
 """
 
 from __future__ import annotations

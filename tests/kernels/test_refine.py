@@ -190,6 +190,7 @@ def test_no_share_of_the_work_rebuilds_nothing() -> None:
     assert max(sse(points, labels) for labels in some) < sse(points, none[0]) < sse(points, start)
 
 
+@pytest.mark.slow
 def test_a_search_that_gives_way_finds_more_and_returns_the_best_it_saw() -> None:
     """Both searches rebuild equally many; the means are over tables, of one table either may be the luckier."""
     losses: dict[float, float] = {}

@@ -122,6 +122,7 @@ def test_a_method_keeps_its_promise_on_every_shape(name: str, *, with_t: bool) -
         check(name, points, k, sensitive, with_t=with_t)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("name", "with_t"), WAYS)
 @settings(max_examples=examples(40), deadline=None)
 @given(

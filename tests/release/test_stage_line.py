@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,9 +53,9 @@ def called(name: str) -> Iterator[str]:
 LINE = [*dict.fromkeys(called("_release"))]
 
 
-def test_the_code_calls_twelve_stages() -> None:
+def test_the_code_calls_thirteen_stages() -> None:
     """By hand, from what a release needs: records, numbers, thresholds, classes, values, proof, the view."""
-    assert (LINE[0], LINE[-1], len(LINE)) == ("stage", "publish", 12)
+    assert (LINE[0], LINE[-1], len(LINE)) == ("stage", "publish", 13)
     there = {path.stem for path in (RELEASE / "stages").iterdir() if not path.name.startswith("_")}
     assert there - {"classes", "digits"} == {*LINE[:-1]}
 
@@ -68,7 +69,6 @@ def test_the_code_calls_twelve_stages() -> None:
     ],
 )
 def test_a_page_shows_the_stages_as_they_are_called(page: str) -> None:
-    (line,) = [
-        one for one in (ROOT / page).read_text(encoding="utf-8").splitlines() if "stage → embed" in one
-    ]
-    assert line.removeprefix("your SELECT → ") == " → ".join(LINE)
+    text = (ROOT / page).read_text(encoding="utf-8")
+    (line,) = re.findall(r"stage → embed.*? → publish", text, re.DOTALL)
+    assert line.replace("→\n", "→ ") == " → ".join(LINE)

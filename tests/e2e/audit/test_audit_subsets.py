@@ -139,6 +139,7 @@ def test_the_command_line_and_its_formats(con: duckanon.Connection, tmp_path: Pa
         assert wrong.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_release_its_file_and_its_evidence(con: duckanon.Connection, tmp_path: Path) -> None:
     """The exported file audits itself, the gate takes its thresholds, and verify repeats its audits."""
     con.execute(

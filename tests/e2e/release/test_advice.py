@@ -260,6 +260,7 @@ def test_warnings_stand_for_every_type_of_column() -> None:
     released(query, **roles, insensitive=list(columns))
 
 
+@pytest.mark.slow
 def test_every_door_says_it_once(tmp_path: Path) -> None:
     """View, frame and table function warn in Python; the command line says it once, on stderr."""
     query = "SELECT i // 5 AS a, (i // 5) % 2 AS s FROM range(20) r(i)"

@@ -91,6 +91,7 @@ def test_two_tables_hold_the_records_apart(con: duckanon.Connection) -> None:
     assert values == {(r["class_id"], r["charge"]): r["records"] for r in second}
 
 
+@pytest.mark.slow
 def test_a_release_does_not_tell_whose_a_value_is(con: duckanon.Connection) -> None:
     """Patients of one class who exchange their charges leave both tables as they were, to the last row.
 
@@ -236,6 +237,7 @@ def test_a_changed_file_is_found(
     assert message in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_gate_judges_both_tables(con: duckanon.Connection, tmp_path: Path) -> None:
     """The stock command line, with the policy that is recorded in the file."""
     file, gate = tmp_path / "o.duckdb", f".read '{templates.folder() / 'gate.sql'}'"

@@ -276,6 +276,7 @@ def test_an_audit_tells_of_a_wrong_order_in_our_words() -> None:
             )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "option",
     [
@@ -294,6 +295,7 @@ def test_the_order_goes_with_other_options(option: str) -> None:
         assert worst(rows(con, "FROM v"), quasi, SCALE) <= Fraction("0.15")
 
 
+@pytest.mark.slow
 def test_new_records_are_appended_by_ranks() -> None:
     """All rows of both releases keep t on ranks."""
     with duckanon.connect() as con:
@@ -334,6 +336,7 @@ def test_a_report_shows_ranges_of_text() -> None:
         assert "STRUCT(low VARCHAR, high VARCHAR)" in page.html
 
 
+@pytest.mark.slow
 def test_the_table_function_takes_an_order_in_quotes() -> None:
     with duckanon.connect() as con:
         con.execute(PEOPLE)

@@ -189,6 +189,7 @@ def test_a_release_is_that_of_the_best_node_of_all(con: duckanon.Connection, pro
     assert Counter(map(texts, rows)) == Counter(texts(row[c] for c in columns) for row in expected.rows)
 
 
+@pytest.mark.slow
 @settings(
     max_examples=examples(300, 12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -112,6 +112,7 @@ def in_reach(made: Asked) -> bool:
     return made.options["method"] != "full_domain"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(examples(300, 6)))
 def test_no_door_releases_a_rare_combination(seed: int, tmp_path: Path) -> None:
     """Statement, table function and command line; the report counts what the rows show."""

@@ -224,6 +224,7 @@ def test_where_no_mean_is_released_it_is_an_error(
         con.execute(statement)
 
 
+@pytest.mark.slow
 def test_zeros_and_nulls_have_nothing_to_tell(con: duckanon.Connection, tmp_path: Path) -> None:
     """A column of nothing but 0 and NULL keeps any per cent, and the file is verified."""
     con.execute(

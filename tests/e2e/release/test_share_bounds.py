@@ -221,6 +221,28 @@ def test_a_named_value_that_no_record_has_is_said(con: duckanon.Connection) -> N
     assert all(2 * members.count("flu") <= len(members) for members in classes.values())
 
 
+@pytest.mark.parametrize(
+    "audit",
+    ["AUDIT VIEW v WITH (", "AUDIT TABLE v WITH (quasi_identifiers = age, sensitive = diagnosis, k = 2, "],
+)
+def test_an_audit_says_that_no_record_has_a_named_value(con: duckanon.Connection, audit: str) -> None:
+    made(con, "alpha = 0.9")
+    with pytest.warns(DuckanonWarning, match="alpha names a value that no record has: diagnosis = HVI"):
+        con.sql(f"{audit}alpha = {{diagnosis: {{HVI: 0.2}}}})")
+
+
+def test_a_value_whose_text_depends_on_the_session_is_refused(con: duckanon.Connection) -> None:
+    """In another time zone no record would have the named value, and the check of a file would pass."""
+    con.execute(
+        "CREATE TABLE seen AS SELECT i AS age, TIMESTAMPTZ '2026-01-01 00:00:00+00' AS at FROM range(9) r(i)"
+    )
+    with pytest.raises(PolicyError, match="alpha names values of 'at', whose text depends on the time zone"):
+        con.sql(
+            "AUDIT TABLE seen WITH (quasi_identifiers = age, sensitive = at, k = 2, "
+            "alpha = {at: {'2026-01-01 00:00:00+00': 0.2}})"
+        )
+
+
 def test_several_columns_keep_their_own_bounds(con: duckanon.Connection) -> None:
     """Source: the oracle, for each column by itself."""
     con.execute(
@@ -241,6 +263,7 @@ def test_several_columns_keep_their_own_bounds(con: duckanon.Connection) -> None
     assert violating(held, {"alpha": Fraction(1, 2), "delta": Fraction(1)}) == []
 
 
+@pytest.mark.slow
 def test_more_effort_never_loses_more(con: duckanon.Connection) -> None:
     """As for t and l: the loss of 'fast', 'balanced' and 'best' does not rise."""
     rows = table(3) + table(4) + table(5)

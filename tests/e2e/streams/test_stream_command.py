@@ -156,6 +156,7 @@ def test_report_is_kept_of_pipes_where_it_is_asked_for(tmp_path: Path) -> None:
     assert b"a report never overwrites" in done.stderr
 
 
+@pytest.mark.slow
 def test_json_lines(tmp_path: Path) -> None:
     source, out = tmp_path / "v.jsonl", tmp_path / "v.ndjson"
     source.write_text(

@@ -100,6 +100,7 @@ def test_one_replaced_by_another_is_told(exports: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_one_value_that_changed_is_told(exports: Path) -> None:
     code, found = broken(exports, "first.duckdb", "changed.duckdb")
     assert code == 1
@@ -308,6 +309,7 @@ def test_types_without_a_common_one_are_an_error(tmp_path: Path, what: str) -> N
     )
 
 
+@pytest.mark.slow
 def test_the_stricter_k_of_two_counts(exports: Path, tmp_path: Path) -> None:
     """A second release with k = 6: of the same records, in other classes, which nothing shows to be others."""
     with duckanon.connect() as con:
@@ -346,6 +348,7 @@ def test_a_release_by_swap_is_compared_by_its_class(tmp_path: Path) -> None:
     assert asked == ["ill"]
 
 
+@pytest.mark.slow
 def test_a_release_of_two_tables_is_refused(tmp_path: Path) -> None:
     with duckanon.connect() as con:
         con.duckdb.execute("CREATE TABLE patients (id INTEGER, age INTEGER, place VARCHAR, ill VARCHAR)")

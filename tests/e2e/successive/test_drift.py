@@ -176,6 +176,7 @@ def test_a_view_that_is_made_anew_has_the_columns_of_today(original: Path, state
             assert (numbers(con), columns(con)) == ([(2,)], NEW_PUBLISHED.get(what, COLUMNS))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("what", slowly(CHANGES, one_of=4))
 def test_audit_and_export_do_not_look_at_the_source(original: Path, what: str, tmp_path: Path) -> None:
     with released(original, CHANGES[what][0]) as con:

@@ -150,6 +150,7 @@ def test_sql_kit_writes_the_files_of_the_checkout_and_replaces_none(
     assert capsys.readouterr().out.count("wrote ") == 4
 
 
+@pytest.mark.slow
 def test_audit_takes_roles_and_thresholds_from_the_file(files: dict[str, Path]) -> None:
     def audited(name: str, *more: str) -> tuple[int, str]:
         done = command("audit", f'{files[name]}:"{name.replace(chr(34), 2 * chr(34))}"', *more)

@@ -56,6 +56,7 @@ def test_a_macro_that_is_not_ours_is_a_difference(
     assert (code, found["macros_verified"], everything_wrong(found)) == (1, False, [DIFFERS.format("audit")])
 
 
+@pytest.mark.slow
 def test_every_macro_is_compared(originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One that were compared with nothing would be a hole."""
     lies = [f"CREATE OR REPLACE MACRO {name}() AS TABLE SELECT true AS passed" for name in macros.bindings()]
@@ -176,6 +177,7 @@ def test_another_version_wrote_the_file(
     assert lines[-1].endswith("the audit macros in the file were NOT verified: see the note")
 
 
+@pytest.mark.slow
 def test_another_duckdb_wrote_the_file(
     originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
