@@ -257,7 +257,9 @@ def test_an_order_may_name_what_the_enum_of_its_column_has() -> None:
             "(['low', 'mid', NULL])[1 + i % 3]::ENUM('none', 'low', 'mid', 'high') AS pay FROM range(60) AS r(i)"
         )
         ask = "CREATE ANONYMIZED VIEW v AS FROM few WITH (quasi_identifiers = q, sensitive = pay, k = 3, t = 0.1, "
-        with pytest.raises(PolicyError, match=r"has the value 'top', which the column has not: leave it out$"):
+        with pytest.raises(
+            PolicyError, match=r"has the value 'top', which the column has not: leave it out$"
+        ):
             con.execute(ask + "order = {pay: ('mid', 'low', 'top')})")
         con.execute(ask + "order = {pay: ('mid', 'low', 'high', 'none')})")
         assert con.execute("SELECT DISTINCT count(*) FROM v GROUP BY q").fetchall() == [(3,)]
