@@ -15,7 +15,7 @@ from duckanon.database.relations import columns_of, named
 from duckanon.errors import PolicyError, SourceError
 from duckanon.policy import bind
 from duckanon.policy.bind import Attribute, Role
-from duckanon.policy.kinds import kind_of, rule_of
+from duckanon.policy.kinds import enum_values, kind_of, rule_of
 from duckanon.policy.names import CLASS, fold, shortened
 from duckanon.policy.subsets import out_of_reach, subset_thresholds
 from duckanon.release.source import in_step
@@ -351,10 +351,12 @@ def _check_orders(
                     f"order of {field.name!r} lacks the value {shortened(value, 40)!r} of the column: add it "
                     "in its place"
                 )
-            if new:
+            may = enum_values(field.attribute.type)
+            if new and value not in (may or ()):
                 raise PolicyError(
                     f"order of {field.name!r} has the value {shortened(value, 40)!r}, which the column has "
-                    "not: leave it out, or CAST the column to an ENUM, which may have more values"
+                    "not: leave it out"
+                    + ("" if may else ", or CAST the column to an ENUM, which may have more values")
                 )
 
 

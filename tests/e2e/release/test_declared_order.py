@@ -249,6 +249,22 @@ def test_an_order_that_does_not_fit_its_column_names_the_value(options: str, mes
         assert con.execute("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchone() == (0,)
 
 
+def test_an_order_may_name_what_the_enum_of_its_column_has() -> None:
+    """By hand: each class of three has both values, as the table; NULL is the last."""
+    with duckanon.connect() as con:
+        con.execute(
+            "CREATE TABLE few AS SELECT i AS q, "
+            "(['low', 'mid', NULL])[1 + i % 3]::ENUM('none', 'low', 'mid', 'high') AS pay FROM range(60) AS r(i)"
+        )
+        ask = "CREATE ANONYMIZED VIEW v AS FROM few WITH (quasi_identifiers = q, sensitive = pay, k = 3, t = 0.1, "
+        with pytest.raises(
+            PolicyError, match=r"has the value 'top', which the column has not: leave it out$"
+        ):
+            con.execute(ask + "order = {pay: ('mid', 'low', 'top')})")
+        con.execute(ask + "order = {pay: ('mid', 'low', 'high', 'none')})")
+        assert con.execute("SELECT DISTINCT count(*) FROM v GROUP BY q").fetchall() == [(3,)]
+
+
 def test_an_audit_tells_of_a_wrong_order_in_our_words() -> None:
     with duckanon.connect() as con:
         con.execute(PEOPLE)
