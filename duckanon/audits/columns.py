@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from duckanon.errors import PolicyError
 from duckanon.policy.bind import Role
 
 if TYPE_CHECKING:
@@ -115,13 +116,21 @@ def share_bounds(attribute: Attribute) -> tuple[ShareBound, ...]:
 
 
 def share_options(thresholds: Mapping[str, Mapping[str, Decimal]], columns: Sequence[str]) -> dict[str, Any]:
-    """Options of a policy from thresholds by measure and label; the inverse of `share_bounds`."""
+    """Options of a policy from thresholds by measure and label; the inverse of `share_bounds`.
+
+    PolicyError for a label of no column, and for a column with one alpha beside those of named values.
+    """
     options: dict[str, Any] = {}
     for option, measure in SHARE_MEASURES.items():
         for of, threshold in thresholds.get(measure, {}).items():
             # The longest name wins, since a name may contain the sign.
-            column = max((name for name in columns if of == name or of.startswith(f"{name} = ")), key=len)
+            fitting = [name for name in columns if of == name or str(of).startswith(f"{name} = ")]
+            if not fitting:
+                raise PolicyError(f"{option} is recorded for {of!r}, which is no sensitive column")
+            column = max(fitting, key=len)
             asked = options.setdefault(option, {})
+            if column in asked and not (of != column and isinstance(asked[column], dict)):
+                raise PolicyError(f"{option} of {column!r} is recorded twice")
             if of == column:
                 asked[column] = threshold
             else:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import duckanon
+from duckanon.audits.columns import share_options
 from duckanon.audits.evidence import canonical, read_canonical
 from duckanon.cli.main import main
 from duckanon.errors import DuckanonWarning, PolicyError
@@ -121,3 +122,19 @@ def test_the_command_line_writes_every_document(
         assert words in said["html"]
     # The page says what to type into the stock command line.
     assert "alpha := {&#39;d&#39;: MAP {&#39;HIV&#39;: 0.25}}" in said["html"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "told"),
+    [
+        ({"dx": "0.2"}, "beta is recorded for 'dx', which is no sensitive column"),
+        ({None: "0.2"}, "beta is recorded for None, which is no sensitive column"),
+        ({"d = HIV": "0.2", "d": "0.9"}, "beta of 'd' is recorded twice"),
+        ({"d": "0.9", "d = HIV": "0.2"}, "beta of 'd' is recorded twice"),
+    ],
+)
+def test_a_forged_record_of_a_threshold_is_told(labels: dict[str, str], told: str) -> None:
+    """A file's own table of thresholds may say anything; no threshold of it may vanish behind another."""
+    thresholds = {"beta_likeness": {label: Decimal(value) for label, value in labels.items()}}
+    with pytest.raises(PolicyError, match=told):
+        share_options(thresholds, ["d"])
