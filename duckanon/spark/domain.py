@@ -9,6 +9,7 @@ largest counts.
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -96,9 +97,10 @@ class Domain:
             least = Fraction(int(self.counts[len(self.values) :].sum()), int(self.counts.sum()))
             t -= least
         if t < 0:
+            kept = math.ceil(least * 10**6) / 10**6
             raise PolicyError(
                 f"t = {threshold.t} is too small for {name!r}, of whose {self.distinct:,} values Spark tells "
-                f"{len(self.counts):,} groups apart: ask for t >= {float(least):.6g}, or round its values"
+                f"{len(self.counts):,} groups apart: ask for t >= {kept:g}, or round its values"
             )
         return replace(threshold, t=min(t, Fraction(1)))
 
