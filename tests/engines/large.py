@@ -62,10 +62,12 @@ QUERIES = {
     "population": f"SELECT i % 1100 AS class FROM {SERIES}",
     "release_record": f"SELECT i % 3 = 0 AS is_new, i % 1000 AS class, i % 70000 AS combination FROM {SERIES}",
     "release_value": f"SELECT i % 3 = 0 AS is_new, i % 1000 AS class, 's' AS attribute, {VALUE} % 60000 AS value FROM {SERIES}",
+    "subset_class": f"SELECT i % 28 AS subset, {CLASS} AS class, 1 + i % 9 AS class_size FROM {SERIES}",
     "threshold": "SELECT 3 AS k, CAST(1.5 AS DECIMAL(18, 12)) AS l, CAST(3000000000001 AS HUGEINT) AS c, "
     "CAST(0.3 AS DECIMAL(18, 12)) AS t, CAST(50000 AS BIGINT) AS n, 1 AS level, 10 AS p, 100 AS p_of, 4 AS k_of, "
-    "CAST(0.5 AS DECIMAL(18, 12)) AS alpha, CAST('7' AS VARCHAR) AS named, CAST(1.1 AS DECIMAL(18, 12)) AS delta, "
-    "CAST(1 AS DECIMAL(18, 12)) AS beta, CAST(0.7 AS DECIMAL(18, 12)) AS enhanced_beta",
+    "CAST(0.5 AS DECIMAL(18, 12)) AS alpha, '7' AS named, CAST(1.1 AS DECIMAL(18, 12)) AS delta, "
+    "CAST(1 AS DECIMAL(18, 12)) AS beta, CAST(0.7 AS DECIMAL(18, 12)) AS enhanced_beta, "
+    "CAST(5 AS BIGINT) AS subset",
     "tree": " UNION ALL ".join(
         f"SELECT i AS value, {level} AS level, {node} AS node FROM range(100003) AS n(i)"
         for level, node in enumerate(("concat(i)", "concat(i % 100)", "'all'"))
