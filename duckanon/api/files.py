@@ -279,7 +279,10 @@ def _attached(con: duckdb.DuckDBPyConnection, path: Path) -> str:
     if catalog is None:
         if not database_of(path):
             sources.check_form(path, "csv", str(path))
-            raise SourceError(f"{str(path)!r} is no DuckDB database: give a text an ending of its own")
+            raise SourceError(
+                f"{str(path)!r} is no DuckDB database: give a text an ending of its own, as .csv, and "
+                "`duckanon audit` reads it"
+            )
         foreign.check_database(path)
         catalog = _free(path.name.partition(".")[0], known)
         statement = templates.render(

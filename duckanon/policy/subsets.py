@@ -122,7 +122,7 @@ def key_text(columns: Iterable[str]) -> str:
     >>> key_text(("age", "last, first"))
     '(age, "last, first")'
     """
-    return f"({listed(columns)})"
+    return "(" + listed(columns) + ")"
 
 
 def listed(columns: Iterable[str]) -> str:

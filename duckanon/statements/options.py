@@ -159,7 +159,7 @@ def _map(reader: Reader, opening: Token) -> Mapping[Key, Entry]:
     seen: set[Key] = set()
     for token, key, value in _sequence(reader, "}", _entry):
         if folded(key) in seen:
-            what = f"({', '.join(key)})" if isinstance(key, tuple) else repr(key)
+            what = "(" + ", ".join(key) + ")" if isinstance(key, tuple) else repr(key)
             raise reader.error(f"column {what} stands twice", token)
         seen.add(folded(key))
         values[key] = value
@@ -199,7 +199,7 @@ def _entry(reader: Reader) -> tuple[Token, Key, Entry]:
     token = reader.next
     key = _key(reader)
     if not reader.accept_symbol(":"):
-        shown = f"({', '.join(key)})" if isinstance(key, tuple) else key
+        shown = "(" + ", ".join(key) + ")" if isinstance(key, tuple) else key
         what = f"column {key!r}" if isinstance(key, str) else str(shown)
         raise reader.expected(f": after {what}, as in {{{shown}: value}}")
     opening = reader.next

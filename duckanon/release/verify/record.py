@@ -139,7 +139,7 @@ class RecordedRelease:
         sensitive = [column for column in self.columns if column.role == "sensitive"]
         k = next(iter(thresholds.get("k_anonymity", {}).values()), None)
         word: JointDistanceWord = "sum" if JOINT_MEASURES["sum"] in thresholds else "maximum"
-        several = {f"({columns})": t for columns, t in thresholds.get(JOINT_MEASURES[word], {}).items()}
+        several = {"(" + columns + ")": t for columns, t in thresholds.get(JOINT_MEASURES[word], {}).items()}
         return AuditPolicy(
             quasi_identifiers=self._classes(),
             sensitive=[column.name for column in sensitive],
@@ -194,7 +194,7 @@ class RecordedRelease:
 
     def _subsets(self, thresholds: Mapping[str, Decimal]) -> BySubset[int] | None:
         """The k of subsets, from the text of their columns."""
-        named = {key_columns(f"({name})") or (): int(k) for name, k in thresholds.items()}
+        named = {key_columns("(" + name + ")") or (): int(k) for name, k in thresholds.items()}
         return BySubset(named) if named else None
 
     def _kind(self) -> str:
