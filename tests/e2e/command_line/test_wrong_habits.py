@@ -33,7 +33,9 @@ RENAMED = {
     "text.parquet": "is no file of Parquet: give a text the ending .csv or .json",
     "text.csv.gz": "is not packed, against its ending: rename it to 'text.csv'",
     "sqlite.duckdb:patients": "is a database of SQLite: export its table as CSV",
-    "text.duckdb:patients": "is no DuckDB database: give a text an ending of its own",
+    "text.duckdb:patients": (
+        "is no DuckDB database: give a text an ending of its own, as .csv, and `duckanon audit` reads it"
+    ),
 }
 """Files whose ending is another than their form, and the end of the message."""
 
