@@ -295,8 +295,8 @@ def test_k_of_subsets(con: duckdb.DuckDBPyConnection) -> None:
         ("k_anonymity_subset", "zip", {"zip": "479", "salary": None}, 3.0),
         ("k_anonymity_subset", "zip", {"zip": "476", "salary": None}, 6.0),
     ]
-    sql = rendered("k_anonymity", "pays", ["zip", "salary"], 1, k_subsets={2: 1})
-    assert con.execute(sql.replace("k := 1", "k := 2")).fetchall()
+    sql = rendered("k_anonymity", "pays", ["zip", "salary"], 2, k_subsets={2: 1})
+    assert con.execute(sql).fetchall()
 
 
 def test_shares_of_sensitive_values(con: duckdb.DuckDBPyConnection) -> None:

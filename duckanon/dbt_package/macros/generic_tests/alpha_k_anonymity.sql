@@ -2,14 +2,7 @@
    a column, or numbers of named values of a column.
    Below `columns:` the column is the sensitive one. #}
 {% test alpha_k_anonymity(model, quasi_identifiers, alpha, sensitive=none, suppressed=none, column_name=none) %}
-select *
-from violating_classes(
-    {{ duckanon.text(model) }},
-    quasi_identifiers := {{ duckanon.columns(quasi_identifiers) }},
-    {% if suppressed is not none %}
-    suppressed := {{ duckanon.value(suppressed) }},
-    {% endif %}
-    sensitive := {{ duckanon.columns(sensitive or column_name) }},
-    alpha := {{ duckanon.value(alpha) }}
-)
+{{ duckanon.violating(model, quasi_identifiers, 'alpha', alpha, {
+    'sensitive': sensitive or column_name, 'suppressed': suppressed
+}) }}
 {% endtest %}
