@@ -19,8 +19,6 @@ from duckanon.policy.subsets import WHOLE_KEY, BySubset, by_subset
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from duckanon.policy.subsets import BySubset
-
 Distance = Literal["ordered", "equal", "hierarchical"]
 LDiversity = Literal["distinct", "entropy", "recursive"]
 Nulls = Literal["category", "suppress", "error"]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from difflib import get_close_matches
 from string import ascii_lowercase, ascii_uppercase
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+K = TypeVar("K")
 V = TypeVar("V")
 
 DELIMITERS = (",", ";", "|", "\t")
@@ -112,23 +114,24 @@ def twice(names: Iterable[str]) -> str | None:
     return None
 
 
-class ByColumn(Mapping[str, V]):
-    """Read-only values by column name: any case of ASCII letters finds a name, which is kept as written.
-
-    >>> ByColumn({"Charge": 1})["charge"]
-    1
-    """
+class ByKey(Mapping[K, V]):
+    """Read-only values by key: keys with one folded form are one key, which is kept as written."""
 
     __slots__ = ("_spelled",)
 
-    def __init__(self, values: Mapping[str, V] | None = None) -> None:
-        self._spelled = {fold(name): (name, value) for name, value in (values or {}).items()}
+    @staticmethod
+    @abstractmethod
+    def folded(key: Any) -> Any:
+        """Form in which two keys are equal if they mean the same."""
 
-    def __getitem__(self, name: str) -> V:
-        return self._spelled[fold(name)][1]
+    def __init__(self, values: Mapping[Any, V] | None = None) -> None:
+        self._spelled = {self.folded(key): (key, value) for key, value in (values or {}).items()}
 
-    def __iter__(self) -> Iterator[str]:
-        return (name for name, _ in self._spelled.values())
+    def __getitem__(self, key: K) -> V:
+        return self._spelled[self.folded(key)][1]
+
+    def __iter__(self) -> Iterator[K]:
+        return (key for key, _ in self._spelled.values())
 
     def __len__(self) -> int:
         return len(self._spelled)
@@ -138,3 +141,18 @@ class ByColumn(Mapping[str, V]):
 
     def __repr__(self) -> str:
         return repr(dict(self))
+
+
+class ByColumn(ByKey[str, V]):
+    """Read-only values by column name: any case of ASCII letters finds a name, which is kept as written.
+
+    >>> ByColumn({"Charge": 1})["charge"]
+    1
+    """
+
+    __slots__ = ()
+
+    @staticmethod
+    def folded(key: str) -> str:
+        """Name without the case of ASCII letters."""
+        return fold(key)

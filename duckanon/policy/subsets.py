@@ -12,17 +12,16 @@ condition.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from duckanon.errors import InfeasibleError, PolicyError
-from duckanon.policy.names import fold, suggestion
+from duckanon.policy.names import ByKey, fold, suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 Subset = int | tuple[str, ...]
 """Columns by name; a number is every subset of so many quasi-identifiers."""
@@ -40,34 +39,6 @@ V = TypeVar("V")
 
 _NAME = re.compile(r'\s*("(?:[^"]|"")*"|[^\s,"()](?:[^,"()]*[^\s,"()])?)\s*(?:,|\Z)')
 _PLAIN_NAME = re.compile(r'[^\s,"()](?:[^,"()]*[^\s,"()])?')
-
-
-class BySubset(Mapping[Subset, V]):
-    """Read-only values by subset; neither the order of columns nor the case of ASCII letters counts.
-
-    >>> BySubset({("Age", "sex"): 10})["sex", "age"]
-    10
-    """
-
-    __slots__ = ("_spelled",)
-
-    def __init__(self, values: Mapping[Any, V]) -> None:
-        self._spelled = {folded(subset): (subset, value) for subset, value in values.items()}
-
-    def __getitem__(self, subset: Subset) -> V:
-        return self._spelled[folded(subset)][1]
-
-    def __iter__(self) -> Iterator[Subset]:
-        return (subset for subset, _ in self._spelled.values())
-
-    def __len__(self) -> int:
-        return len(self._spelled)
-
-    def __hash__(self) -> int:
-        return hash(frozenset(self._spelled))
-
-    def __repr__(self) -> str:
-        return repr(dict(self))
 
 
 @dataclass(frozen=True)
@@ -93,6 +64,21 @@ def folded(key: str | Subset) -> str | Subset:
         names = sorted(fold(name) for name in key)
         return names[0] if len(names) == 1 and names != [WHOLE_KEY] else tuple(names)
     return fold(key) if isinstance(key, str) else key
+
+
+class BySubset(ByKey[Subset, V]):
+    """Read-only values by subset; neither the order of columns nor the case of ASCII letters counts.
+
+    >>> BySubset({("Age", "sex"): 10})["sex", "age"]
+    10
+    """
+
+    __slots__ = ()
+
+    @staticmethod
+    def folded(key: str | Subset) -> str | Subset:
+        """Form of a key in which the order of columns does not count."""
+        return folded(key)
 
 
 def key_columns(key: object) -> tuple[str, ...] | None:
