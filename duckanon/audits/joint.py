@@ -8,7 +8,6 @@ nothing of the certificate, see sql/audit/joint_t_closeness.sql.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from duckanon.audits.certificate import Certificate
-from duckanon.audits.report import CHANGING, Measure, Violation
+from duckanon.audits.report import CHANGING, Measure, violation_of, worst_first
 from duckanon.database import arrow, engine, templates
 from duckanon.database.engine import temporary
 from duckanon.errors import SourceError
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from duckanon.audits.report import Report
+    from duckanon.audits.report import Report, Violation
     from duckanon.kernels.closeness.joint import JointDistance, Transport
     from duckanon.policy.joint import JointThreshold
 
@@ -83,7 +82,7 @@ def audit_joint(
         worst: list[tuple[Any, ...]] = []
         if not measure[-1]:
             worst = engine.rows(con, _text("worst", values | {"limit": EXACT_CLASSES_MAX}), stage)
-    violations = tuple(_violation(row, quasi_identifiers) for row in worst)
+    violations = tuple(violation_of(row, quasi_identifiers) for row in worst)
     return JointAudit(Measure(*measure), violations, found)
 
 
@@ -119,31 +118,13 @@ def audited_together(
     at = ends[0] if ends else len(report.measures)
     measures = (*report.measures[:at], *(one.measure for one in found), *report.measures[at:])
     violations = [*report.violations, *(each for one in found for each in one.violations)]
-    listed = tuple(_worst_first(violations)[:EXACT_CLASSES_MAX])
+    listed = tuple(worst_first(violations)[:EXACT_CLASSES_MAX])
     certificates = tuple(one.certificate for one in found)
     return replace(report, measures=measures, violations=listed, certificates=certificates)
 
 
-def _worst_first(violations: Sequence[Violation]) -> list[Violation]:
-    """Violations with the worst class of every measure before the second worst of any."""
-    before: Counter[tuple[str, str | None]] = Counter()
-    ranks = []
-    for one in violations:
-        before[one.measure, one.attribute] += 1
-        ranks.append(before[one.measure, one.attribute])
-    return [violations[place] for place in sorted(range(len(ranks)), key=ranks.__getitem__)]
-
-
 def _text(step: str, values: Mapping[str, Any]) -> str:
     return templates.render(f"audit_bind/joint.sql.j2:{step}", **values)
-
-
-def _violation(row: tuple[Any, ...], quasi_identifiers: Sequence[str]) -> Violation:
-    measure, attribute, *texts, size, value = row
-    where = {
-        name: None if text is None else str(text) for name, text in zip(quasi_identifiers, texts, strict=True)
-    }
-    return Violation(str(measure), str(attribute), where, int(size), float(value))
 
 
 def _certificate(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import math
+from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -93,7 +94,7 @@ class Violation:
     class_size : int
         Number of its records.
     value : float
-        Its own k, l or EMD.
+        Its own figure of the measure, as its k, l or EMD.
     """
 
     measure: str
@@ -308,3 +309,28 @@ def _plain(value: object) -> object:
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else float(value)
     return str(value)
+
+
+def violation_of(row: tuple[object, ...], quasi_identifiers: Sequence[str]) -> Violation:
+    """Violation of a row: measure, attribute, values of the class as text, its size, its own figure."""
+    measure, attribute, *texts, size, value = row
+    return Violation(
+        measure=str(measure),
+        attribute=None if attribute is None else str(attribute),
+        class_values={
+            name: None if text is None else str(text)
+            for name, text in zip(quasi_identifiers, texts, strict=True)
+        },
+        class_size=int(str(size)),
+        value=float(str(value)),
+    )
+
+
+def worst_first(violations: Sequence[Violation]) -> list[Violation]:
+    """Violations of several lists, the worst of every measure before the second worst of any."""
+    seen: Counter[tuple[str, str | None]] = Counter()
+    ranked = []
+    for one in violations:
+        seen[one.measure, one.attribute] += 1
+        ranked.append((seen[one.measure, one.attribute], one))
+    return [one for _, one in sorted(ranked, key=lambda pair: pair[0])]

@@ -15,8 +15,8 @@ from duckanon.audits.evidence import evidence_of
 from duckanon.audits.headers import rows_of
 from duckanon.audits.joint import audited_together
 from duckanon.audits.legible import legible
-from duckanon.audits.report import CHANGING, Measure, Report, Violation
-from duckanon.audits.subsets import subset_measures, subset_values, subset_violations, worst_first
+from duckanon.audits.report import CHANGING, Measure, Report, violation_of, worst_first
+from duckanon.audits.subsets import subset_measures, subset_values, subset_violations
 from duckanon.database import engine, own_copy, templates
 from duckanon.database.csv_files import read_csv
 from duckanon.database.engine import temporary, transaction
@@ -308,7 +308,7 @@ def audit_sql(
         # The worst class of every measure comes before the second worst of any, so every measure is listed.
         violated = [measure.attribute for measure in measures if measure.violations][:VIOLATIONS_LISTED]
         columns = [column for column in audit_columns if not {*column.labels}.isdisjoint(violated)]
-        found = [_violation(row, quasi_identifiers) for row in _worst(con, values, columns, stage)]
+        found = [violation_of(row, quasi_identifiers) for row in _worst(con, values, columns, stage)]
         if any(measure.violations for measure in measures[1 : 1 + len(subsets)]):
             rare = subset_violations(con, of_subsets, subsets, limit=VIOLATIONS_LISTED, stage=stage)
             of_k = [one for one in found if one.attribute is None]
@@ -361,20 +361,6 @@ def _worst(
             place = (-1, 0) if attribute is None else (rank(str(measure)), places[attribute])
             found.append(((severities[measure, attribute], *place), row))
     return [row for _, row in sorted(found, key=operator.itemgetter(0))[:VIOLATIONS_LISTED]]
-
-
-def _violation(row: tuple[object, ...], quasi_identifiers: Sequence[str]) -> Violation:
-    measure, attribute, *texts, size, value = row
-    return Violation(
-        measure=str(measure),
-        attribute=None if attribute is None else str(attribute),
-        class_values={
-            name: None if text is None else str(text)
-            for name, text in zip(quasi_identifiers, texts, strict=True)
-        },
-        class_size=int(str(size)),
-        value=float(str(value)),
-    )
 
 
 COLUMNS_LISTED = 20

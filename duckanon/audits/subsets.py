@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from duckanon.audits.report import Measure, Violation
+from duckanon.audits.report import CHANGING, Measure, Violation
 from duckanon.database import engine, templates
 from duckanon.errors import SourceError
 
@@ -56,9 +55,7 @@ def subset_measures(
     average = next(one.value for one in measures if one.measure == "average_class_size")
     # All columns of the subsets are some of those of the classes, so there are at most as many classes.
     if not records or classes > first.classes or records / first.classes != average:
-        raise SourceError(
-            f"{stage}: the table holds other rows each time it is read: store it before it is audited"
-        )
+        raise SourceError(f"{stage}: {CHANGING}")
     return (first, *sorted((Measure(*row) for row in found), key=_kept), *measures[1:])
 
 
@@ -85,13 +82,3 @@ def subset_violations(
             Violation(measure, attribute, {name: held[name] for name in columns}, int(size), float(value))
         )
     return found
-
-
-def worst_first(violations: Sequence[Violation]) -> list[Violation]:
-    """Violations of several lists, the worst of every measure before the second worst of any."""
-    seen: Counter[tuple[str, str | None]] = Counter()
-    ranked = []
-    for one in violations:
-        seen[one.measure, one.attribute] += 1
-        ranked.append((seen[one.measure, one.attribute], one))
-    return [one for _, one in sorted(ranked, key=lambda pair: pair[0])]
