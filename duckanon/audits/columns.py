@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -83,8 +84,8 @@ def rank(measure: str) -> int:
 def audit_columns(
     attributes: Sequence[Attribute], policy: AuditPolicy, trees: Mapping[str, str]
 ) -> list[AuditColumn]:
-    """Audits of all sensitive columns, in their order."""
-    return [
+    """Audits of all sensitive columns, in their order; a PolicyError if a report could not tell two apart."""
+    columns = [
         AuditColumn(
             attribute.name,
             attribute.distance or "equal",
@@ -99,6 +100,13 @@ def audit_columns(
         for attribute in attributes
         if attribute.role is Role.SENSITIVE
     ]
+    ((often, times),) = Counter(name for one in columns for name in one.labels).most_common(1) or [("", 0)]
+    if times > 1:
+        raise PolicyError(
+            f"alpha of a named value is reported as {often!r}, and so is another sensitive column or value: "
+            "rename the column with AS"
+        )
+    return columns
 
 
 def share_bounds(attribute: Attribute) -> tuple[ShareBound, ...]:

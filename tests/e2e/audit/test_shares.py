@@ -138,3 +138,15 @@ def test_a_forged_record_of_a_threshold_is_told(labels: dict[str, str], told: st
     thresholds = {"beta_likeness": {label: Decimal(value) for label, value in labels.items()}}
     with pytest.raises(PolicyError, match=told):
         share_options(thresholds, ["d"])
+
+
+def test_two_columns_that_a_report_could_not_tell_apart_are_refused(con: duckanon.Connection) -> None:
+    """`dx = HIV` is a column, and the label of the value HIV of `dx`; HIV and hiv are two values."""
+    con.execute(
+        "CREATE TABLE two AS SELECT i // 2 AS age, 'HIV' AS dx, 'x' AS \"dx = HIV\" FROM range(8) AS r(i)"
+    )
+    asked = 'quasi_identifiers = (age), sensitive = (dx, "dx = HIV"), k = 2'
+    with pytest.raises(PolicyError, match="reported as 'dx = HIV', and so is another"):
+        con.execute(f"AUDIT TABLE two WITH ({asked}, alpha = {{dx: {{HIV: 0.5}}}})")
+    with pytest.warns(DuckanonWarning, match="no record has: dx = hiv"):
+        con.execute(f"AUDIT TABLE two WITH ({asked}, alpha = {{dx: {{hiv: 0.5}}}})")
