@@ -58,6 +58,7 @@ from duckanon.kernels.rollup import (
     violating_rows,
 )
 from duckanon.kernels.steered import stream
+from duckanon.literature.kanonymity_first import kanonymity_first
 from duckanon.literature.mondrian_suppressed import Suppression, mondrian_suppressed
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ def rest() -> None:
 
 
 def more() -> None:
-    """Call kernels of special releases: many records, p %, suppression, generalization, streams."""
+    """Call kernels of special releases: many records, p %, a slow method by name, generalization, streams."""
     points = _points(2)
     bounds_of([points[:, 0]], [points[:, 1]], [SIZE])
     dominated = np.tile([100.0, 3, 2, 0, 0, 0], (RECORDS, 1, 1))
@@ -179,6 +180,10 @@ def more() -> None:
     mondrian_suppressed(points, SIZE, Suppression(SIZE))
     nearest_in_order(box_tree_of(points, RECORDS), points, SIZE)
     assignment(points)
+    codes = np.arange(RECORDS) % VALUES
+    kanonymity_first(
+        points, codes, SIZE, Threshold(reference(np.bincount(codes), "ordered"), t=Decimal("0.1"))
+    )
     transport(joint_distance([range(SIZE)], [True], largest=True), [1] * SIZE, [1] * (SIZE - 1) + [0])
     _generalize()
     _stream(points)
