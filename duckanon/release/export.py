@@ -235,10 +235,8 @@ def _to_csv(
     con: duckdb.DuckDBPyConnection, release: _ExportedRelease, draft: Path, *, escaped: bool = False
 ) -> Report:
     published, columns = release.published, release.columns
-    texts, spans = (
-        texts_of(columns) if escaped else [],
-        spans_of(con, published.policy, columns, release.rows),
-    )
+    texts = texts_of(columns) if escaped else []
+    spans = spans_of(con, published.policy, columns, release.rows)
     for table in release.tables:
         header = header_of(table.columns) if escaped else None
         _copy(

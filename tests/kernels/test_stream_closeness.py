@@ -175,7 +175,7 @@ def violated(seen: Seen, size: int, tuples: int) -> float:
 
 
 @given(limits(), st.lists(st.integers(0, VALUES - 1), min_size=1, max_size=12), st.integers(0, 99))
-@settings(max_examples=examples(300, 60), deadline=None)
+@settings(max_examples=examples(300, 25), deadline=None)
 def test_one_more_member_is_looked_at_as_the_class_with_it(
     asked: oracle_stream.Asked, members: list[int], seed: int
 ) -> None:

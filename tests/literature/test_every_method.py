@@ -141,6 +141,7 @@ FOLLOWS_RECORDS = {"k_ward", "m_d", "mu_approx", "steered"}
 """Methods whose paper takes the records in turn, or lets the lower of the two most distant choose first."""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("name", "with_t"), [way for way in WAYS if way[0] not in FOLLOWS_RECORDS])
 @pytest.mark.parametrize("k", [2, 7])
 def test_the_order_of_records_does_not_matter_where_none_are_tied(name: str, k: int, *, with_t: bool) -> None:
@@ -152,6 +153,7 @@ def test_the_order_of_records_does_not_matter_where_none_are_tied(name: str, k: 
     assert len(pairs) == labels.max() + 1 == shuffled.max() + 1
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("name", "with_t"), [way for way in WAYS if way[0] not in ONE_COLUMN])
 def test_the_order_of_columns_does_not_matter_where_no_records_are_tied(name: str, *, with_t: bool) -> None:
     draw = np.random.default_rng(6)

@@ -65,6 +65,7 @@ def until_gone(number: int) -> None:
     raise TimeoutError
 
 
+@pytest.mark.slow
 def test_what_is_cut_is_taken_back(tmp_path: Path) -> None:
     written(tmp_path / "out")
     assert (tmp_path / "out").read_bytes() == b"whole\n"
@@ -75,6 +76,7 @@ def test_what_is_whole_stays(tmp_path: Path) -> None:
     assert (tmp_path / "out").read_bytes() == b"whole\nwhole too\n"
 
 
+@pytest.mark.slow
 def test_what_stood_there_before_stays(tmp_path: Path) -> None:
     """As where a shell appends to a file with ``>>``."""
     (tmp_path / "out").write_bytes(b"mine\n")
@@ -97,6 +99,7 @@ def test_what_others_write_stays(tmp_path: Path) -> None:
     assert (tmp_path / "out").read_bytes() == b"whole\nhalf of somebody else\n"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_signals_to_all_processes_do_not_end_it(tmp_path: Path, number: str) -> None:
     between = f"os.kill(guard._process.pid, signal.{number})"

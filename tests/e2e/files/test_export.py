@@ -61,6 +61,7 @@ def test_the_file_holds_the_listed_tables_and_columns_and_nothing_else(
         assert reader.execute(enums).fetchall() == [(0,)]
 
 
+@pytest.mark.slow
 def test_a_view_of_any_schema_is_in_main_of_the_file_and_of_its_record(
     con: duckanon.Connection, tmp_path: Path
 ) -> None:

@@ -404,6 +404,7 @@ def test_a_missing_packed_file_is_told(tmp_path: Path) -> None:
     assert run(tmp_path, *call)[::2] == (2, "error: 'no.csv.gz' matches no file\n")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["s3://bucket/p.csv", "https://example.invalid/p.parquet"])
 @pytest.mark.parametrize("command", ["anonymize", "audit", "suggest", "stream"])
 def test_an_address_is_given_to_duckdb(

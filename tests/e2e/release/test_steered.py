@@ -65,7 +65,7 @@ ASKED = st.sampled_from(
 
 
 @settings(
-    max_examples=examples(300, 30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(300, 15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     asked=ASKED, n=st.integers(20, 130), values=st.integers(5, 60), k=st.integers(2, 5),

@@ -144,6 +144,7 @@ def test_formulas_are_found_in_every_column(tmp_path: Path) -> None:
             con.sql(f"EXPORT ANONYMIZED VIEW v TO '{tmp_path / 'v.csv'}'")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [10, 40])
 def test_texts_of_many_quasi_identifiers_are_kept_apart(tmp_path: Path, columns: int) -> None:
     """By hand: 1 and 1.0 are two values of the last column, and would be one number."""

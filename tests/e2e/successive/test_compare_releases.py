@@ -129,6 +129,7 @@ def test_the_other_way_round_they_left(exports: Path) -> None:
     assert (found["records_difference", None], found["values_removed", "ill"]) == (-1, 1)
 
 
+@pytest.mark.slow
 def test_the_text_has_the_rows_and_says_what_to_do(exports: Path, tmp_path: Path) -> None:
     code, out, err = run(exports, "compare-releases", "first.duckdb", "more.duckdb")
     assert (code, err) == (1, "")

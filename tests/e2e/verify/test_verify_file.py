@@ -166,6 +166,7 @@ def test_without_evidence_it_says_where_it_looked(tmp_path: Path) -> None:
         verify_file(tmp_path / "o.csv")
 
 
+@pytest.mark.slow
 def test_evidence_that_cannot_be_written_writes_nothing(tmp_path: Path) -> None:
     (tmp_path / "mine.json").write_text("mine")
     for create, name, error, words in (

@@ -68,6 +68,7 @@ def test_every_record_of_an_unchanged_table_is_found(
     assert (risk.groups, risk.linked.value, risk.ceiling) == (SIZE, 1.0, 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interval", ["range", "rank", "sd"])
 def test_disclosure_of_large_numbers_is_that_of_small_ones(
     fresh_db: duckdb.DuckDBPyConnection, interval: Any
