@@ -116,6 +116,10 @@ OF_POLICY = {
         "largest EMD between a class and the table, above 0, at most 1", (), "none",
         "-t 0.15 or -t 'charge=0.15,(age,diagnosis)=0.3'", _ONE_OR_BY_COLUMN, list,
     ),
+    "n": Option(
+        "fewest records of a natural superset, to which -t is then the distance", (), "all records",
+        "--n 1000", "NUMBER", int,
+    ),
     "l": Option(
         "least diversity of the sensitive values of a class, at least 1", (), "none",
         "-l 3 or -l diagnosis=3", _ONE_OR_BY_COLUMN, list,
@@ -215,7 +219,7 @@ OF_POLICY = {
 """Options of a policy, by name: whatever is given reaches a command as `flags`, by the same names."""
 
 OF_AUDIT = (
-    "quasi_identifiers", "sensitive", "k", "t", "l", "l_diversity", "c", *SHARE_OPTIONS, "joint_t",
+    "quasi_identifiers", "sensitive", "k", "t", "n", "l", "l_diversity", "c", *SHARE_OPTIONS, "joint_t",
     "joint_distance", "k_subsets",
     "distance",
 )  # fmt: skip

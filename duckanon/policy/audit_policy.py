@@ -20,7 +20,7 @@ from duckanon.policy.checks import (
     Number,
     checked,
 )
-from duckanon.policy.joint import JointDistanceWord, split_t
+from duckanon.policy.joint import JointDistanceWord, check_n, split_t
 from duckanon.policy.names import CLASS, ByColumn, fold, suggestion, unknown_option
 from duckanon.policy.subsets import WHOLE_KEY, BySubset, check_subsets, united
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 THRESHOLD_OPTIONS = (
-    "k", "t", "l", "l_diversity", "c", *SHARE_OPTIONS, "joint_t", "joint_distance", "k_subsets",
+    "k", "t", "n", "l", "l_diversity", "c", *SHARE_OPTIONS, "joint_t", "joint_distance", "k_subsets",
 )  # fmt: skip
 """Options of AUDIT that replace thresholds of the policy of an anonymized view."""
 
@@ -82,6 +82,8 @@ class Asking(Protocol):
     @property
     def t(self) -> Decimal | ByColumn[Decimal] | None: ...  # noqa: D102
     @property
+    def n(self) -> int | None: ...  # noqa: D102
+    @property
     def l(self) -> Decimal | ByColumn[Decimal] | None: ...  # noqa: D102, E743
     @property
     def l_diversity(self) -> LDiversity: ...  # noqa: D102
@@ -117,7 +119,7 @@ class AuditPolicy:
         Columns that make the equivalence classes, at least one.
     sensitive : str or iterable of str
         Columns that l-diversity and t-closeness protect.
-    k, t, l, l_diversity, c, alpha, delta, beta, enhanced_beta, joint_t, joint_distance, distance, order,
+    k, t, n, l, l_diversity, c, alpha, delta, beta, enhanced_beta, joint_t, joint_distance, distance, order,
     hierarchies, k_subsets
         As in `Policy`, all optional. k, t and l without a threshold are reported and not judged; alpha,
         delta and beta are measured where they are asked for.
@@ -136,6 +138,7 @@ class AuditPolicy:
     sensitive: tuple[str, ...]
     k: int | None
     t: Decimal | ByColumn[Decimal] | None
+    n: int | None
     l: Decimal | ByColumn[Decimal] | None  # noqa: E741 - l-diversity has this name everywhere
     l_diversity: LDiversity
     c: Decimal | None
@@ -159,6 +162,7 @@ class AuditPolicy:
         sensitive: Columns = (),
         k: SupportsIndex | Subsets | None = None,
         t: Number | Thresholds | None = None,
+        n: SupportsIndex | None = None,
         l: Number | Mapping[str, Number] | None = None,  # noqa: E741 - as above
         l_diversity: LDiversity = "distinct",
         c: Number | None = None,
@@ -179,6 +183,7 @@ class AuditPolicy:
         object.__setattr__(self, "k", None if k is None else checked("k", k))
         check_roles(self, ROLES[:2])
         split_t(self)
+        check_n(self)
         split_k(self)
         check_sensitive(self)
 
@@ -188,8 +193,8 @@ class AuditPolicy:
         Parameters
         ----------
         **thresholds : object
-            Some of `THRESHOLD_OPTIONS`. An l_diversity other than 'recursive' drops c; another t drops t of
-            several columns, too; a k by subset drops k_subsets, and keeps the k of the whole unless it
+            Some of `THRESHOLD_OPTIONS`. An l_diversity other than 'recursive' drops c; another t drops n, and
+            t of several columns; a k by subset drops k_subsets, and keeps the k of the whole unless it
             has another.
         """
         if thresholds.get("l_diversity", "recursive") != "recursive":
@@ -198,6 +203,7 @@ class AuditPolicy:
             several = isinstance(checked("t", thresholds["t"]), BySubset)
             if thresholds.setdefault("joint_t", None) is None and not several:
                 thresholds.setdefault("joint_distance", "maximum")
+            thresholds.setdefault("n", None)
         if isinstance(thresholds.get("k"), Mapping):
             thresholds.setdefault("k_subsets", None)
             thresholds["k"] = {**({} if self.k is None else {WHOLE_KEY: self.k}), **thresholds["k"]}

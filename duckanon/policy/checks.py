@@ -436,6 +436,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "identifiers": _columns,
     "insensitive": _columns_or_rest,
     "t": _t,
+    "n": _optional(_at_least(1)),
     "l": _one_or_by_column(_l),
     "l_diversity": _word(get_args(LDiversity)),
     "c": _optional(_c),

@@ -32,6 +32,8 @@ class AskingTogether(Protocol):
     @property
     def t(self) -> Decimal | ByColumn[Decimal] | BySubset[Decimal] | None: ...  # noqa: D102
     @property
+    def n(self) -> int | None: ...  # noqa: D102
+    @property
     def joint_t(self) -> BySubset[Decimal] | None: ...  # noqa: D102
     @property
     def joint_distance(self) -> JointDistanceWord: ...  # noqa: D102
@@ -97,6 +99,28 @@ def split_t(policy: AskingTogether) -> None:
         )
     for key in joint or {}:
         _check(policy, key)
+
+
+def check_n(policy: AskingTogether) -> None:
+    """Raise unless n has a t of single columns beside it, whose distance an audit measures from supersets."""
+    if policy.n is None:
+        return
+    if policy.joint_t is not None:
+        raise PolicyError(
+            "n is of t of single columns, and t of several columns together is the distance from all "
+            "records: leave one out"
+        )
+    if policy.t is None:
+        raise PolicyError(
+            "n says how many records a natural superset has, to which t is the distance: add t = 0.1, or "
+            "leave n out"
+        )
+    for column, distance in policy.distance.items():
+        if distance == "hierarchical":
+            raise PolicyError(
+                f"n goes with the distance of ranks or of equality, and that of {column!r} is "
+                f"'hierarchical': set distance = {{{column}: 'equal'}}, or leave n out"
+            )
 
 
 def _check(policy: AskingTogether, columns: Any) -> None:

@@ -53,17 +53,8 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     return f", did you mean {spelled[near[0]]!r}?" if near else ""
 
 
-NOT_ENFORCED = {
-    "n": "t is the distance from the whole table, and (n, t)-closeness is audited but not enforced: leave n "
-    "out, and audit by the macros nt_closeness_ordered and nt_closeness_equal",
-}
-"""Options of privacy models that only audits have, with the reason."""
-
-
 def unknown_option(name: str, known: Sequence[str]) -> str:
     """Error text in one line for an unknown option: the nearest name, if one is near, and all known names."""
-    if name in NOT_ENFORCED:
-        return f"option {name!r} is refused: {NOT_ENFORCED[name]}"
     # The command line has a short name for it.
     near = suggestion("quasi_identifiers" if name == "qi" else name, known)
     return f"unknown option {name!r}{near or ';'} Options: {', '.join(known)}"

@@ -25,7 +25,7 @@ from duckanon.policy.audit_policy import (
     whole_l,
 )
 from duckanon.policy.checks import SHARE_OPTIONS
-from duckanon.policy.joint import split_t
+from duckanon.policy.joint import check_n, split_t
 from duckanon.policy.names import ByColumn, fold, unknown_option
 from duckanon.policy.subsets import BySubset, check_whole
 from duckanon.policy.toml_text import options_from_toml, options_to_toml
@@ -76,6 +76,9 @@ class Policy:
     t : number, or mapping from column or columns to number, optional
         Largest EMD of a class, above 0 and at most 1; cut off after 12 decimals. A tuple of columns as a key
         asks for joint t-closeness of these columns, as in ``{("age", "diagnosis"): 0.3}``.
+    n : int, optional
+        (n, t)-closeness: t is the distance from a natural superset of at least n records, at least 1, instead
+        of the distance from all records.
     l : number, or mapping from column to number, optional
         Least diversity of a class, at least 1.
     l_diversity : {'distinct', 'entropy', 'recursive'}
@@ -178,6 +181,7 @@ class Policy:
     identifiers: tuple[str, ...] = ()
     insensitive: tuple[str, ...] | Literal["*"] = ()
     t: Decimal | ByColumn[Decimal] | None = None
+    n: int | None = None
     l: Decimal | ByColumn[Decimal] | None = None  # noqa: E741 - l-diversity has this name everywhere
     l_diversity: LDiversity = "distinct"
     c: Decimal | None = None
@@ -220,6 +224,7 @@ class Policy:
         identifiers: Columns = (),
         insensitive: Columns = (),
         t: Number | Thresholds | None = None,
+        n: SupportsIndex | None = None,
         l: Number | Mapping[str, Number] | None = None,  # noqa: E741 - as above
         l_diversity: LDiversity = "distinct",
         c: Number | None = None,
@@ -255,9 +260,11 @@ class Policy:
         store(self, {name: value for name, value in locals().items() if name != "self"})
         check_roles(self, ROLES)
         split_t(self)
+        check_n(self)
         split_k(self)
         check_sensitive(self)
         _check_subject(self)
+        _check_n_of_release(self)
         for column, values in self.order.items():
             if len(values) < 2:
                 raise PolicyError(f"order of {column!r} has fewer than two values: name all, or leave it out")
@@ -340,6 +347,22 @@ def _check_subject(policy: Policy) -> None:
                 f"column {column!r} is in subject and in quasi_identifiers: who is told by it needs no more; "
                 "take it out of quasi_identifiers"
             )
+
+
+def _check_n_of_release(policy: Policy) -> None:
+    """Raise unless a release can keep (n, t)-closeness."""
+    if policy.n is None:
+        return
+    if policy.release != "table":
+        raise PolicyError(
+            f"n is of release = 'table', whose recoded quasi-identifiers make supersets, not of release = "
+            f"{policy.release!r}: leave n out, and t is the distance from all records"
+        )
+    if policy.subject:
+        raise PolicyError(
+            "n counts records, and with subject = (...) a superset has fewer persons than records: leave n "
+            "out, and t is the distance from all records"
+        )
 
 
 def _check_labels(policy: Policy) -> None:

@@ -46,8 +46,8 @@ def test_defaults_are_those_of_the_contract() -> None:
     assert len(small.distance) == len(small.hierarchies) == len(small.recode) == len(small.weights) == 0
     assert len(small.order) == 0
     assert tuple(OPTIONS) == (
-        *("quasi_identifiers", "k", "sensitive", "identifiers", "insensitive", "t", "l", "l_diversity", "c"),
-        *("alpha", "delta", "beta", "enhanced_beta", "joint_t", "joint_distance", "k_subsets"),
+        *("quasi_identifiers", "k", "sensitive", "identifiers", "insensitive", "t", "n", "l", "l_diversity"),
+        *("c", "alpha", "delta", "beta", "enhanced_beta", "joint_t", "joint_distance", "k_subsets"),
         *("distance", "order", "hierarchies", "method", "objective", "levels", "steering_weight", "recode"),
         *("weights", "subject"),
         *(
@@ -76,11 +76,6 @@ def test_a_misspelt_option_of_a_policy_names_the_right_one_in_one_line() -> None
                 kind(**{wrong: ["age"]}, k=5)
             assert str(raised.value).endswith(f"Options: {', '.join(known)}")
             assert "\n" not in str(raised.value)
-    for kind in (Policy, AuditPolicy):
-        with pytest.raises(
-            PolicyError, match=r"option 'n' is refused: t is the distance from the whole table"
-        ):
-            kind(quasi_identifiers="age", k=5, n=1000)  # type: ignore[call-arg]
     with pytest.raises(PolicyError, match="unknown option 'weights'"):
         AuditPolicy(quasi_identifiers="age", weights={"age": 2})  # type: ignore[call-arg]
     with pytest.raises(PolicyError, match="unknown option 'quasi_identifer', did you mean"):
@@ -206,6 +201,19 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"l_diversity": "exact"}, "l_diversity = 'exact' is unknown: Use distinct | entropy | recursive"),
     ({"l": 2, "l_diversity": "recursive"}, "recursive l-diversity needs c above 0"),
     ({"l": 2.5, "l_diversity": "recursive", "c": 3}, "l = 2.5: recursive l-diversity counts values"),
+    ({"n": 1000}, "n says how many records a natural superset has, to which t is the distance: add t"),
+    ({"t": 0.1, "n": 0}, "n = 0: use an integer of at least 1"),
+    ({"t": 0.1, "n": 2.5}, "n = 2.5: use an integer"),
+    (
+        {"n": 5, "joint_t": {("charge", "plan"): 0.3}, "sensitive": ("charge", "plan")},
+        "n is of t of single columns",
+    ),
+    (
+        {"t": 0.1, "n": 5, "distance": {"charge": "hierarchical"}},
+        "n goes with the distance of ranks or of equal",
+    ),
+    ({"t": 0.1, "n": 5, "release": "swap"}, "n is of release = 'table', whose recoded quasi-identifiers"),
+    ({"t": 0.1, "n": 5, "subject": "who"}, r"n counts records, and with subject"),
     ({"l": 2, "l_diversity": "recursive", "c": 0}, "c = 0: use a number above 0"),
     ({"l": 2, "c": 3}, "c belongs to l_diversity = 'recursive'"),
     ({"quasi_identifiers": ()}, "quasi_identifiers is empty"),
