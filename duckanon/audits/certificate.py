@@ -29,3 +29,18 @@ class Certificate:
             "flows": self.flows.to_pydict(),
             "potentials": self.potentials.to_pydict(),
         }
+
+
+SUPERSETS_MAX = 256
+"""Largest number of natural supersets beside the table: every class is compared with the bounds of all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Supersets:
+    """Natural supersets of an audit of (n, t)-closeness, by bounds on the ranks of quasi-identifiers.
+
+    The values of a quasi-identifier in the audited rows have ranks from 1, NULL the last. A class is in a
+    superset if each column with a bound has the rank of the class within one of its bounds.
+    """
+
+    bounds: pa.Table  # superset, place (of the quasi-identifier, from 1), first and last rank; integers

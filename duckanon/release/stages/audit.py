@@ -33,6 +33,7 @@ from duckanon.release.verify.record import of_the_source
 if TYPE_CHECKING:
     import duckdb
 
+    from duckanon.audits.certificate import Supersets
     from duckanon.audits.report import Report
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.embed import Embedded
@@ -54,9 +55,11 @@ def audit(
     recoded: Recoded,
     plan: Plan,
     policy: Policy,
+    near: Supersets | None = None,
 ) -> Report:
     """Audit of the released table, which has passed, with the measures that need the source.
 
+    `near` are the supersets from which t is measured if the policy has n; all records always are one.
     A violation is an InfeasibleError for a method without repair, else an AuditFailure: a fault of ours.
     """
     asked = audit_columns([field.attribute for field in staged.sensitive], policy.audited(), staged.trees)
