@@ -1,4 +1,4 @@
-"""The certificate of an audit of joint t-closeness, which SQL checks."""
+"""What an audit of joint t-closeness or (n, t)-closeness is given, and SQL checks."""
 
 from __future__ import annotations
 
@@ -29,3 +29,22 @@ class Certificate:
             "flows": self.flows.to_pydict(),
             "potentials": self.potentials.to_pydict(),
         }
+
+
+SUPERSETS_MAX = 256
+"""Largest number of boxes beside a release, and of those that an audit searches."""
+
+
+@dataclass(frozen=True, eq=False)
+class Supersets:
+    """Boxes of quasi-identifiers, the natural supersets of (n, t)-closeness; all numbers are integers.
+
+    A box has rows of bounds. `place` is the number of a quasi-identifier in the order of the audit, from 1,
+    `first` and `last` are ranks among its values in the audited rows. Rows of one place are alternatives.
+    """
+
+    bounds: pa.Table  # superset, place, first, last
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON: lists of numbers by column."""
+        return dict(self.bounds.to_pydict())
