@@ -2366,7 +2366,7 @@ verdict AS (
 ),
 report AS (
     SELECT place, measure, attribute, threshold, CASE
-        WHEN measure IN ('t_closeness', 'joint_t_closeness', 'alpha_k_anonymity', 'delta_disclosure',
+        WHEN measure IN ('t_closeness', 'joint_t_closeness', 'nt_closeness', 'alpha_k_anonymity', 'delta_disclosure',
             'delta_disclosure_present', 'beta_likeness', 'enhanced_beta_likeness') THEN max(value)
         ELSE min(value)
     END AS value, count(*) AS classes, CAST(sum(CASE WHEN violated THEN 1 WHEN NOT violated THEN 0 END) AS BIGINT) AS

@@ -1,4 +1,4 @@
-"""The certificate of an audit of joint t-closeness, which SQL checks."""
+"""What an audit of joint t-closeness or (n, t)-closeness is given, and SQL checks."""
 
 from __future__ import annotations
 
@@ -32,15 +32,19 @@ class Certificate:
 
 
 SUPERSETS_MAX = 256
-"""Largest number of natural supersets beside the table: every class is compared with the bounds of all."""
+"""Largest number of boxes beside a release, and of those that an audit searches."""
 
 
 @dataclass(frozen=True, eq=False)
 class Supersets:
-    """Natural supersets of an audit of (n, t)-closeness, by bounds on the ranks of quasi-identifiers.
+    """Boxes of quasi-identifiers, the natural supersets of (n, t)-closeness; all numbers are integers.
 
-    The values of a quasi-identifier in the audited rows have ranks from 1, NULL the last. A class is in a
-    superset if each column with a bound has the rank of the class within one of its bounds.
+    A box has rows of bounds. `place` is the number of a quasi-identifier in the order of the audit, from 1,
+    `first` and `last` are ranks among its values in the audited rows. Rows of one place are alternatives.
     """
 
-    bounds: pa.Table  # superset, place (of the quasi-identifier, from 1), first and last rank; integers
+    bounds: pa.Table  # superset, place, first, last
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON: lists of numbers by column."""
+        return dict(self.bounds.to_pydict())

@@ -27,7 +27,7 @@ SHARE_MEASURES = {
 PRESENT = "delta_disclosure_present"
 """Measure beside delta-disclosure: the values that a class lacks are skipped, as by other tools."""
 
-LARGER_IS_WORSE = ("t_closeness", *SHARE_MEASURES.values(), PRESENT, "joint_t_closeness")
+LARGER_IS_WORSE = ("t_closeness", *SHARE_MEASURES.values(), PRESENT, "joint_t_closeness", "nt_closeness")
 """Measures whose threshold is a largest value, in the order of violations that are equally severe."""
 
 

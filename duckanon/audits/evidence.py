@@ -99,6 +99,7 @@ def canonical(policy: AuditPolicy, columns: Sequence[tuple[str, str]], trees: Ma
         "sensitive": [a.name for a in sensitive],
         "k": policy.k,
         **thresholds,
+        "n": policy.n,
         "l_diversity": policy.l_diversity,
         "c": None if policy.c is None else _short(policy.c),
         "joint_t": _joint(policy, attributes),

@@ -15,7 +15,7 @@ from duckanon.audits.legible import legible
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from duckanon.audits.certificate import Certificate
+    from duckanon.audits.certificate import Certificate, Supersets
 
 CHANGING = "the table holds other rows each time it is read: store it before it is audited"
 """Error text for a table of which two parts of one audit see different rows."""
@@ -133,9 +133,12 @@ class Report:
         Method of the release, and the reason for it; None if a relation was only audited.
     evidence : dict or None
         Record of the audit, if it was requested: ``policy``, ``policy_hash``, ``fingerprint`` of the rows,
-        versions of the programs, ``audited_at``; ``certificates`` of joint t-closeness.
+        versions of the programs, ``audited_at``; ``certificates`` of joint t-closeness; ``supersets`` of
+        (n, t)-closeness.
     certificates : tuple of Certificate
         What proves the measures of several columns together.
+    supersets : Supersets or None
+        Boxes of quasi-identifiers by which classes keep (n, t)-closeness; None without n.
     """
 
     name: str
@@ -145,6 +148,7 @@ class Report:
     plan: str | None = None
     evidence: dict[str, Any] | None = None
     certificates: tuple[Certificate, ...] = field(default=(), repr=False, compare=False)
+    supersets: Supersets | None = field(default=None, repr=False, compare=False)
 
     @property
     def passed(self) -> bool:
@@ -169,8 +173,9 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data of the report: name, passed, measures, violations, warnings, plan, evidence."""
-        told = asdict(replace(self, certificates=()))
-        return {"passed": self.passed, **{name: told[name] for name in told if name != "certificates"}}
+        told = asdict(replace(self, certificates=(), supersets=None))
+        proofs = ("certificates", "supersets")
+        return {"passed": self.passed, **{name: told[name] for name in told if name not in proofs}}
 
     def to_json(self) -> str:
         """JSON text of `to_dict`; numbers stay numbers, dates and others become text."""

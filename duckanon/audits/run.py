@@ -15,6 +15,7 @@ from duckanon.audits.evidence import evidence_of
 from duckanon.audits.headers import rows_of
 from duckanon.audits.joint import audited_together
 from duckanon.audits.legible import legible
+from duckanon.audits.near import audited_near
 from duckanon.audits.report import CHANGING, Measure, Report, violation_of, worst_first
 from duckanon.audits.subsets import subset_measures, subset_values, subset_violations
 from duckanon.database import engine, own_copy, templates
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from duckanon.audits.certificate import Certificate
+    from duckanon.audits.certificate import Certificate, Supersets
     from duckanon.audits.columns import AuditColumn
     from duckanon.policy.bind import Attribute
     from duckanon.policy.subsets import SubsetThreshold
@@ -72,9 +73,11 @@ def audit_relation(
         report = replace(report, warnings=(*report.warnings, *unknown_values(report), *beyond))
         if not evidence:
             return report
-        proofs = (
-            {"certificates": [one.to_dict() for one in report.certificates]} if report.certificates else {}
-        )
+        proofs: dict[str, object] = {}
+        if report.certificates:
+            proofs["certificates"] = [one.to_dict() for one in report.certificates]
+        if report.supersets is not None:
+            proofs["supersets"] = report.supersets.to_dict()
         return replace(report, evidence=evidence_of(con, whole, policy, trees).to_dict() | proofs)
 
 
@@ -243,11 +246,13 @@ def audit_attributes(
     *,
     name: str,
     certificates: Mapping[str, Certificate] | None = None,
+    supersets: Supersets | None = None,
 ) -> Report:
     """Audit of the columns of a relation with known roles, thresholds and trees.
 
     A tree (value, level, node) is SQL text, by column. `certificates` of several columns together, by their
-    name, are checked in place of new ones. PolicyError without a quasi-identifier.
+    name, and `supersets` of n records are checked in place of new ones. PolicyError without a
+    quasi-identifier.
     """
     quasi = [attribute.name for attribute in attributes if attribute.role is Role.QUASI_IDENTIFIER]
     if not quasi:
@@ -256,11 +261,18 @@ def audit_attributes(
     texts = {attribute.name for attribute in attributes if attribute.type == "VARCHAR"}
     together = bind.joint_thresholds(policy, attributes)
     subsets = subset_thresholds(policy.k_subsets, quasi, policy.k)
-    with transaction(con, last=False, whole=False) if together else nullcontext():
-        report = audit_sql(con, relation, quasi, asked, k=policy.k, name=name, texts=texts, subsets=subsets)
-        if not together:
-            return report
-        return audited_together(con, relation, quasi, together, report, texts=texts, given=certificates)
+    near = policy.n if any(column.t is not None for column in asked) else None
+    # t-closeness, the distance to the whole table, is no more than reported beside n.
+    of_table = asked if near is None else [replace(column, t=None) for column in asked]
+    with transaction(con, last=False, whole=False) if together or near else nullcontext():
+        report = audit_sql(
+            con, relation, quasi, of_table, k=policy.k, name=name, texts=texts, subsets=subsets
+        )
+        if together:
+            report = audited_together(con, relation, quasi, together, report, texts=texts, given=certificates)
+        if near is not None:
+            report = audited_near(con, relation, quasi, asked, near, report, texts=texts, given=supersets)
+    return report
 
 
 VIOLATIONS_LISTED = 100

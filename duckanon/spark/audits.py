@@ -112,6 +112,8 @@ def audited(
         raise PolicyError("distance = 'hierarchical' is not yet for Spark: audit with DuckDB")
     if asked.joint_t is not None:
         raise PolicyError("t of several columns is not yet for Spark: audit with DuckDB")
+    if asked.n is not None:
+        raise PolicyError("n, for (n, t)-closeness, is not yet for Spark: audit with DuckDB, or leave n out")
     if any(one.order is not None for one in columns):
         raise PolicyError("order is not yet for Spark: make ranks of the values in the DataFrame")
     quasi = [one.name for one in attributes if one.role is Role.QUASI_IDENTIFIER]

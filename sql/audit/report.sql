@@ -14,7 +14,7 @@ SELECT
     threshold,
     CASE
         WHEN measure IN (
-            't_closeness', 'joint_t_closeness',
+            't_closeness', 'joint_t_closeness', 'nt_closeness',
             'alpha_k_anonymity', 'delta_disclosure', 'delta_disclosure_present',
             'beta_likeness', 'enhanced_beta_likeness'
         ) THEN max(value)

@@ -11,7 +11,7 @@ SELECT
         ORDER BY
             CASE
                 WHEN measure IN (
-                    't_closeness', 'joint_t_closeness',
+                    't_closeness', 'joint_t_closeness', 'nt_closeness',
                     'alpha_k_anonymity', 'delta_disclosure', 'beta_likeness',
                     'enhanced_beta_likeness'
                 ) THEN -value

@@ -48,6 +48,8 @@ QUERIES = {
     "class_subject": f"SELECT {CLASS} AS class, {VALUE} % 20000 AS value FROM {SERIES}",
     "class_superset": "SELECT i AS class, 0 AS superset FROM range(1000) AS n(i) "
     "UNION ALL SELECT i, 1 + i % 7 FROM range(1000) AS n(i)",
+    "class_rank": "SELECT i AS class, p AS place, i * (3 + p) % 97 + 1 AS rank FROM range(1000) AS n(i), (VALUES (1), (2)) AS q(p)",
+    "superset_bound": "SELECT i AS superset, 1 + j AS place, i % 90 AS first, i % 90 + 7 AS last FROM range(250) AS n(i), range(2) AS m(j)",
     "class_number": "SELECT i AS class, 'age' AS attribute, CAST(i % 90 AS DOUBLE) AS value FROM range(1000) AS n(i)",
     "contribution": f"SELECT {CLASS} AS class, 'pay' AS attribute, i AS contributor, {VALUE} - 50000 AS value FROM {SERIES}",
     "joint_place": " UNION ALL ".join(

@@ -132,6 +132,7 @@ def world(members: Sequence[tuple[Any, Any]], seed: int, *, text: bool = False) 
         ),
         *_two_releases(classes, rng),
         *_joint(sorted({row[1] for row in members if row[1] is not None}) or ["x" if text else 1], kind, classes, rng),
+        *_boxes(classes, rng),
     ]  # fmt: skip
     makers = {name: audits[seed % len(audits)] for name, audits in DERIVED.items()}
     return World({relation.name: relation for relation in made}, makers)
@@ -166,6 +167,20 @@ def _joint(values: Sequence[Any], kind: str, classes: Sequence[int], rng: random
         Relation("joint_flow", {"class": "BIGINT", **both, "mass": "BIGINT"}, flows),
         Relation("joint_potential", {"class": "BIGINT", "value": kind, "potential": "BIGINT"}, potentials),
     ]  # fmt: skip
+
+
+def _boxes(classes: Sequence[int], rng: random.Random) -> tuple[Relation, Relation]:
+    """Give ranks in two places, and boxes of which some are absurd."""
+    ranks = {"class": "BIGINT", "place": "BIGINT", "rank": "BIGINT"}
+    places = [(c, p, rng.randrange(1, 5)) for c in classes for p in (1, 2)]
+    bounds = {"superset": "BIGINT", "place": "BIGINT", "first": "BIGINT", "last": "BIGINT"}
+    rows: list[Row] = [
+        (s, rng.choice([1, 1, 2]), rng.randrange(1, 4), rng.randrange(2, 6))
+        for s in range(9)
+        for _ in range(2)
+    ]
+    rows += [(9, 3, 1, 4), (10, 1, None, 4), (None, 1, 1, 4), (11, None, 1, 4), (11, 1, 1, 4)]
+    return Relation("class_rank", ranks, places), Relation("superset_bound", bounds, rows)
 
 
 def _before_and_after(records: int, rng: random.Random, *, text: bool) -> tuple[Relation, Relation]:

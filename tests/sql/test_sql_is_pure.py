@@ -25,7 +25,7 @@ RELATIONS = {
     "class_subject", "release_record", "release_value", "class_number", "class_change", "value_change",
     "class_common", "sum_change", "told", "release_verdict",
     "contribution", "value_share", "joint_place", "joint_kind", "joint_scale", "joint_pair", "joint_flow", "joint_potential",
-    "joint_distance", "joint_upper", "joint_lower", "class_joint_emd",
+    "joint_distance", "joint_upper", "joint_lower", "class_joint_emd", "class_rank", "superset_bound",
 }  # fmt: skip
 FUNCTIONS = {
     "abs", "coalesce", "count", "dense_rank", "exp", "floor", "generate_series", "greatest", "lag", "least", "list", "ln",
