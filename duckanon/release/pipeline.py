@@ -16,7 +16,7 @@ from duckanon.errors import InfeasibleError, PolicyError
 from duckanon.policy.reported import reported_loss
 from duckanon.release.stages.advise.advise import advise
 from duckanon.release.stages.audit import audit
-from duckanon.release.stages.boxes import boxes, supersets
+from duckanon.release.stages.boxes import ALL_RECORDS, boxes, supersets
 from duckanon.release.stages.bucket import bucket, drop_tiles
 from duckanon.release.stages.embed import embed
 from duckanon.release.stages.limit import limit
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
+    from duckanon.audits.certificate import Supersets
     from duckanon.audits.report import Report
     from duckanon.policy.policy import Policy
     from duckanon.release.source import Drawn
@@ -115,6 +116,7 @@ def least_way(
     if policy.n is None:
         return protected(con, staged, embedded, limits, policy)
     way = protected(con, staged, embedded, limits, from_all_records(staged, policy))
+    way = replace(way, supersets=ALL_RECORDS)
     for other, of in near_ways(staged, embedded, limits, policy):
         if staged.late:
             break
@@ -123,9 +125,10 @@ def least_way(
         except PolicyError:
             # A box may not keep l, or fewer records than n are left.
             continue
+        bounds: Supersets | None = ALL_RECORDS
         if found.boxes is not None:
             bounds = supersets(con, staged, embedded, limits, found.classes, found.boxes, policy)
-            found = replace(found, supersets=bounds, violates=bounds is None)
+        found = replace(found, supersets=bounds, violates=found.violates or bounds is None)
         if loses_less(found, way, staged):
             way = instead_of(found, way, staged, policy)
     return way

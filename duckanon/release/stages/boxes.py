@@ -126,9 +126,7 @@ def supersets(
             if own[box[held] == number].any():
                 return None
         found += [(number + 1, *bound) for bound in bounds]
-    columns = np.array(found, dtype=np.int64).reshape(-1, 4).T
-    named_columns = zip(("superset", "place", "first", "last"), columns, strict=True)
-    return Supersets(pa.table({name: arrow.arrow(np.ascontiguousarray(one)) for name, one in named_columns}))
+    return _bounds(found)
 
 
 def bounds_of(
@@ -161,3 +159,14 @@ def bounds_of(
             # Other columns keep the same classes out.
             missing = missing - outside
     return bounds, missing == 0
+
+
+def _bounds(rows: Sequence[tuple[int, int, int, int]]) -> Supersets:
+    columns = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+    names = ("superset", "place", "first", "last")
+    arrays = (arrow.arrow(np.ascontiguousarray(one)) for one in columns)
+    return Supersets(pa.table(dict(zip(names, arrays, strict=True))))
+
+
+ALL_RECORDS = _bounds([])
+"""No box: t is the distance from all records alone, which always are a superset."""
