@@ -355,8 +355,8 @@ def _check_n_of_release(policy: Policy) -> None:
         return
     if policy.n <= policy.k:
         raise PolicyError(
-            f"n = {policy.n} is at most k = {policy.k}, so every class would be its own superset, and t would "
-            "bound nothing: ask for a larger n, or leave t and n out"
+            f"n = {policy.n} is at most k = {policy.k}, so every class would be its own superset, and t "
+            "would bound nothing: ask for a larger n, or leave t and n out"
         )
     if policy.release != "table":
         raise PolicyError(
