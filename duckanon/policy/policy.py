@@ -353,6 +353,11 @@ def _check_n_of_release(policy: Policy) -> None:
     """Raise unless a release can keep (n, t)-closeness."""
     if policy.n is None:
         return
+    if policy.n <= policy.k:
+        raise PolicyError(
+            f"n = {policy.n} is at most k = {policy.k}, so every class would be its own superset, and t would "
+            "bound nothing: ask for a larger n, or leave t and n out"
+        )
     if policy.release != "table":
         raise PolicyError(
             f"n is of release = 'table', whose recoded quasi-identifiers make supersets, not of release = "

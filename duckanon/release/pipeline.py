@@ -16,6 +16,7 @@ from duckanon.errors import InfeasibleError, PolicyError
 from duckanon.policy.reported import reported_loss
 from duckanon.release.stages.advise.advise import advise
 from duckanon.release.stages.audit import audit
+from duckanon.release.stages.boxes import ALL_RECORDS, boxes, supersets
 from duckanon.release.stages.bucket import bucket, drop_tiles
 from duckanon.release.stages.embed import embed
 from duckanon.release.stages.limit import limit
@@ -26,13 +27,21 @@ from duckanon.release.stages.repair import repair
 from duckanon.release.stages.stage import CLASS_FIELD, stage
 from duckanon.release.stages.subsets import larger_classes, subsets
 from duckanon.release.stages.together import together
-from duckanon.release.ways import instead_of, loses_less, other_ways, way_of
+from duckanon.release.ways import (
+    from_all_records,
+    instead_of,
+    loses_less,
+    near_ways,
+    other_ways,
+    way_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import duckdb
 
+    from duckanon.audits.certificate import Supersets
     from duckanon.audits.report import Report
     from duckanon.policy.policy import Policy
     from duckanon.release.source import Drawn
@@ -92,12 +101,37 @@ def candidate_of(
         staged: Staged = stage(con, query, policy, workspace, drawn=drawn, keep_source=keep_source)
         embedded: Embedded = embed(con, staged, policy)
         limits: Limits = limit(con, staged, embedded, policy)
-        way: Way = protected(con, staged, embedded, limits, policy)
+        way: Way = least_way(con, staged, embedded, limits, policy)
         recoded: Recoded = recode(con, staged, embedded, way.classes, way.plan.levels, policy)
-        report: Report = audit(con, staged, embedded, recoded, way.plan, policy)
+        report: Report = audit(con, staged, embedded, recoded, way.plan, policy, way.supersets)
         if advice:
             report = advise(con, staged, embedded, limits, way.sample, recoded, report, policy)
         yield Candidate(staged, embedded, recoded, way.plan.method, report, policy)
+
+
+def least_way(
+    con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, limits: Limits, policy: Policy
+) -> Way:
+    """The way of least loss; with n, of those that keep t from all records, n records a class, or boxes."""
+    if policy.n is None:
+        return protected(con, staged, embedded, limits, policy)
+    way = protected(con, staged, embedded, limits, from_all_records(staged, policy))
+    way = replace(way, supersets=ALL_RECORDS)
+    for other, of in near_ways(staged, embedded, limits, policy):
+        if staged.late:
+            break
+        try:
+            found = protected(con, staged, embedded, of, other)
+        except PolicyError:
+            # A box may not keep l, or fewer records than n are left.
+            continue
+        bounds: Supersets | None = ALL_RECORDS
+        if found.boxes is not None:
+            bounds = supersets(con, staged, embedded, limits, found.classes, found.boxes, policy)
+        found = replace(found, supersets=bounds, violates=found.violates or bounds is None)
+        if loses_less(found, way, staged):
+            way = instead_of(found, way, staged, policy)
+    return way
 
 
 def protected(
@@ -182,7 +216,8 @@ def one_way(
     con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, limits: Limits, policy: Policy
 ) -> Way:
     """The classes of a policy, which keep k, l and t, of several columns together, too."""
-    tiles: Tiles = bucket(con, staged, embedded, limits, policy)
+    deal = bucket if policy.n is None else boxes
+    tiles: Tiles = deal(con, staged, embedded, limits, policy)
     with interrupts.cleanup(con, lambda: drop_tiles(con, tiles)):
         partitioned: Partitioned = partition(con, staged, embedded, limits, tiles, policy)
     classes: Classes = repair(con, staged, embedded, limits, partitioned, policy)

@@ -121,6 +121,25 @@ def test_equals_the_dense_formulas(data: st.DataObject) -> None:
     assert per_class.tolist() == [float(x) for x in expected]
 
 
+@settings(max_examples=examples(150), deadline=None)
+@given(st.data())
+def test_a_part_without_some_values_equals_the_dense_formulas(data: st.DataObject) -> None:
+    """Dense Fractions over the values of the whole table, of which the part may lack some."""
+    m = data.draw(st.integers(1, 200))
+    counts = data.draw(st.lists(st.sampled_from([0, 0, 1, 5]), min_size=m, max_size=m).filter(any))
+    distance = data.draw(st.sampled_from(["ordered", "equal"]))
+    there = [code for code, count in enumerate(counts) if count]
+    own = data.draw(st.lists(st.sampled_from(there), min_size=1, max_size=12))
+    known = reference(counts, distance, part=True)
+    expected = slow_emd(own, counts, distance, None)
+    assert Fraction(*emd_fraction(known, own)) == expected
+    assert emd_per_class(known, own, [0, len(own)]).tolist() == [float(expected)]
+    with pytest.raises(ValueError, match="has count 0: codes must be dense ranks"):
+        reference([1, 0], distance)
+    with pytest.raises(ValueError, match="has count 0"):
+        reference([0, 0], distance, part=True)
+
+
 @pytest.mark.parametrize("distance", ["ordered", "equal", "hierarchical"])
 def test_the_whole_table_has_distance_zero(distance: str) -> None:
     """EMD of a distribution to itself is 0; several copies of the table have the same distribution."""

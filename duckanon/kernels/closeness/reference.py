@@ -75,13 +75,16 @@ class Reference:
         return np.ascontiguousarray(self.position[given.astype(np.int64)])
 
 
-def reference(counts: ArrayLike, distance: Distance, paths: ArrayLike | None = None) -> Reference:
+def reference(
+    counts: ArrayLike, distance: Distance, paths: ArrayLike | None = None, *, part: bool = False
+) -> Reference:
     """Return a distribution prepared for exact EMD. O(m H + m log m) time and memory."""
-    # `counts` (m,) are the records of each value code, at least 1 each and at most 2^31 - 1 in all. `paths`
+    # `counts` (m,) are the records of each value code, at least 1 each and at most 2^31 - 1 in all. In a
+    # `part` of a table, whose values are those of the table, some counts may be 0. `paths`
     # (m, H + 1), for 'hierarchical' only: the node of each value on level 0 (the value itself) to H (the
     # root); node numbers are compared within a level. ValueError if they do not form one tree with a leaf for
     # each value.
-    checked = _checked_counts(counts)
+    checked = _checked_counts(counts, part=part)
     if distance not in get_args(Distance):
         raise ValueError(f"unknown distance '{distance}': use 'ordered', 'equal' or 'hierarchical'")
     if (paths is not None) != (distance == "hierarchical"):
@@ -98,12 +101,12 @@ def reference(counts: ArrayLike, distance: Distance, paths: ArrayLike | None = N
     return _assembled(distance, checked, order, nodes=tree[order, :-1].T)
 
 
-def _checked_counts(counts: ArrayLike) -> NDArray[np.int64]:
+def _checked_counts(counts: ArrayLike, *, part: bool) -> NDArray[np.int64]:
     """Return the counts as int64 if they are those of a table's values."""
     given = np.asarray(counts)
     if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu":
         raise ValueError(f"counts must be one integer a value, not {given.dtype} of shape {given.shape}")
-    if given.min() < 1:
+    if given.min() < (0 if part else 1) or given.max() < 1:
         code = int(np.argmin(given))
         raise ValueError(f"value code {code} has count {given[code]}: codes must be dense ranks")
     if int(given.max()) >= LARGEST_TOTAL or int(given.sum(dtype=np.uint64)) >= LARGEST_TOTAL:

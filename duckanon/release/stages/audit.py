@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from duckanon import progress
 from duckanon.audits.columns import audit_columns
 from duckanon.audits.joint import audited_together
+from duckanon.audits.near import audited_near
 from duckanon.audits.report import Measure
 from duckanon.audits.run import audit_sql
 from duckanon.audits.subsets import subset_values
@@ -33,6 +34,7 @@ from duckanon.release.verify.record import of_the_source
 if TYPE_CHECKING:
     import duckdb
 
+    from duckanon.audits.certificate import Supersets
     from duckanon.audits.report import Report
     from duckanon.policy.policy import Policy
     from duckanon.release.stages.embed import Embedded
@@ -54,9 +56,11 @@ def audit(
     recoded: Recoded,
     plan: Plan,
     policy: Policy,
+    near: Supersets | None = None,
 ) -> Report:
     """Audit of the released table, which has passed, with the measures that need the source.
 
+    `near` are the supersets from which t is measured if the policy has n; all records always are one.
     A violation is an InfeasibleError for a method without repair, else an AuditFailure: a fault of ours.
     """
     asked = audit_columns([field.attribute for field in staged.sensitive], policy.audited(), staged.trees)
@@ -65,11 +69,16 @@ def audit(
     relation = named("temp", recoded.table)
     quasi = [field.name for field in class_fields(staged, policy)]
     subsets = subset_thresholds(policy.k_subsets, quasi, policy.k)
-    report = audit_sql(con, relation, quasi, asked, k=policy.k, name="the candidate", subsets=subsets)
+    of_table = asked if policy.n is None else [replace(column, t=None) for column in asked]
+    report = audit_sql(con, relation, quasi, of_table, k=policy.k, name="the candidate", subsets=subsets)
     several = joint_thresholds(policy, [field.attribute for field in staged.sensitive])
     if several:
         texts = {field.name for field in staged.fields if field.kind == "text"}
         report = audited_together(con, relation, quasi, several, report, texts=texts)
+    if policy.n is not None:
+        texts = {field.name for field in staged.quasi if field.sort_type == "VARCHAR"}
+        texts |= {field.name for field in staged.sensitive if field.type == "VARCHAR"}
+        report = audited_near(con, relation, quasi, asked, policy.n, report, texts=texts, given=near)
     _require_pass(report, policy)
     label(con, staged, recoded)
     # Classes of the partition that are recoded to equal values are one class of the release.

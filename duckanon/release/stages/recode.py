@@ -148,21 +148,27 @@ def _value(
 
 def class_codes(
     con: duckdb.DuckDBPyConnection, staged: Staged, classes: Classes, fields: Sequence[Field], policy: Policy
-) -> npt.NDArray[np.int64]:
-    """Numbers (fields, classes) of the values that each class would release. O(n log n) in SQL."""
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Ranks (fields, classes), from 0, of the values that each class would release, and which are NULL.
+
+    NULL has the last rank. O(n log n) in SQL.
+    """
     means, made = f"{staged.workspace}_means", classes_relation(staged)
     _load(con, _labels(staged), classes.labels.read())
     _load(con, means, _means(con, staged, classes) if classes.means is None else classes.means.read())
     _value(con, staged, means, {}, policy)
     codes = np.empty((len(fields), classes.count), dtype=np.int64)
-    for row, field in zip(codes, fields, strict=True):
+    nulls = np.zeros(codes.shape, dtype=bool)
+    for row, null, field in zip(codes, nulls, fields, strict=True):
         text = field.sort_type == "VARCHAR"
         query = templates.render("recode/coded.sql.j2", classes=made, column=field.column, text=text)
-        row[:] = engine.column(con, query, "subsets", classes.count)
+        found = engine.column(con, query, "recode", classes.count)
+        null[:] = np.isnan(found)
+        row[:] = np.where(null, np.max(found, where=~null, initial=-1.0) + 1.0, found)
     for table in (_labels(staged), means, made):
         drop = templates.render("relation.sql.j2:drop", parts=("temp", table), view=False)
-        engine.run(con, drop, "subsets")
-    return codes
+        engine.run(con, drop, "recode")
+    return codes, nulls
 
 
 def _number(con: duckdb.DuckDBPyConnection, staged: Staged) -> None:

@@ -47,7 +47,7 @@ def subsets(
     used = sorted({number for columns, _ in wanted for number in columns})
 
     def values(of: Classes, labels: npt.NDArray[np.int64]) -> CodedValues:
-        codes = class_codes(con, staged, of, [staged.quasi[number] for number in used], policy)
+        codes, _ = class_codes(con, staged, of, [staged.quasi[number] for number in used], policy)
         return CodedValues(codes, None if whose is None else _held(labels, whose))
 
     wanted = [(tuple(used.index(number) for number in columns), k) for columns, k in wanted]

@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -19,6 +19,7 @@ from duckanon.database.spool import Spool, spool_folder
 from duckanon.kernels.merge import violations_of
 from duckanon.kernels.recipes import MDAV_MAX_RECORDS
 from duckanon.literature.mondrian_suppressed import Suppression
+from duckanon.release.stages.boxes import box_thresholds
 from duckanon.release.stages.bucket import CUTTING_METHODS, stream, subset
 from duckanon.release.stages.classes import (
     Classes,
@@ -90,6 +91,7 @@ class Partitioned:
     sample: Sample | None = None  # some records of the middle tile
     pooled: bool = False  # whether the worst classes of all tiles were searched together
     leaving: bool = False  # whether the partition, not the repair, left records out
+    boxes: npt.NDArray[np.int64] | None = None  # (m,) box of each class, see `stages.boxes`
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,9 @@ class _Kernel:
     def labels(self, records: Records, points: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
         """Return the class of each record (n,), 0..m-1; -1 for a record that is left out."""
         policy, thresholds, labels = self.policy, self.limits.thresholds, self.plan.classes
+        if policy.n is not None:
+            near = box_thresholds(self.limits, records.codes)
+            return classes_left(points, records.codes, near, policy=policy, stop=self.stop)
         if labels is None:
             cuts = (
                 cut_points(self.embedded.axes, records.columns) if policy.method in CUTTING_METHODS else None
@@ -142,7 +147,9 @@ def partition(
     kernel = _kernel(con, staged, embedded, limits, tiles, policy, ended)
     # Whether the worst classes may be searched together.
     pooling = policy.method == "auto" and (tiles.count > 1 or tiles.open_size > MDAV_MAX_RECORDS)
-    thresholds = limits.thresholds
+    pooling = pooling and policy.n is None
+    # Classes in a box keep the thresholds of the box.
+    thresholds = limits.thresholds if policy.n is None else ()
 
     def tile(records: Records) -> tuple[_Tile, LabelledRecords | None]:
         points = coordinates(embedded.axes, records.columns)
@@ -160,6 +167,7 @@ def partition(
     ready = coordinates(embedded.axes, tiles.ready.columns)
     found = _Found(spool_folder(con), keep_sums=bool(thresholds))
     found.add(_described(staged, LabelledRecords(tiles.ready, ready, tiles.ready_labels)))
+    made: list[int] = []
     samples: list[Sample] = []
     pool: LabelledRecords | None = None
     with (
@@ -168,6 +176,7 @@ def partition(
     ):
         for done, far in results:
             found.add(done)
+            made.append(len(done.violations))
             if far is not None:
                 pool, others = pooled(pool, far)
                 found.add(_described(staged, others, thresholds))
@@ -176,7 +185,9 @@ def partition(
     if pool is not None:
         found.add(_described(staged, _search(pool, staged, kernel) if together else pool, thresholds))
     sample = samples[0] if samples else None
-    return found.partitioned(staged.size, kernel, sample, pooled=together)
+    partitioned = found.partitioned(staged.size, kernel, sample, pooled=together)
+    boxes = None if policy.n is None else np.repeat(np.arange(len(made)), made)
+    return replace(partitioned, boxes=boxes)
 
 
 def _kernel(

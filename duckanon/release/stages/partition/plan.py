@@ -105,9 +105,14 @@ def choose_plan(
     least loss on a sample. If the sample is all records, the classes of the trial are kept.
     """
     thresholds, columns = limits.thresholds, dimensions(embedded.axes)
-    tried = candidates(tiles.open_size, policy, thresholds, columns=columns)
+    # A box is a table of its own, with its own choice: see `classes_left`.
+    records = tiles.open_size if policy.n is None else tiles.open_size // tiles.count
+    tried = candidates(records, policy, thresholds, columns=columns)
     if policy.method != "auto":
         return Plan(tried[0], "chosen by name")
+    if policy.n is not None:
+        boxes = f"1 box of {policy.n}" if tiles.count == 1 else f"{tiles.count} boxes of {policy.n}"
+        return Plan(tried[0], f"t is the distance from {boxes} or more records, and each has its own recipe")
     if not tiles.count:
         return Plan(tried[0], "no record is left for it: the values alone make the classes")
     if not thresholds:
