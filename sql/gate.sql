@@ -551,6 +551,22 @@ SET VARIABLE duckanon_gate_together = (
     WHERE starts_with(measure, 'joint_t_closeness') AND release_id = getvariable('duckanon_gate_release_id')
 );
 
+-- Nor has it the natural supersets of (n, t)-closeness.
+SET VARIABLE duckanon_gate_supersets = (
+    SELECT CASE
+        WHEN count(*) > 0
+        THEN error('gate: the release has t with n, which the gate does not audit: run duckanon verify')
+    END
+    FROM query(
+        CASE
+            WHEN getvariable('duckanon_gate_home') IS NULL
+            THEN 'SELECT '''' AS measure, 0 AS release_id WHERE FALSE'
+            ELSE 'FROM ' || getvariable('duckanon_gate_home') || 'thresholds'
+        END
+    )
+    WHERE starts_with(measure, 'nt_') AND release_id = getvariable('duckanon_gate_release_id')
+);
+
 -- The number of subjects of a class was proved at release, since the released rows do not show it.
 SET VARIABLE duckanon_gate_subjects = (
     SELECT printf('%g', max(threshold))

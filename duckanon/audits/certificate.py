@@ -39,8 +39,9 @@ SUPERSETS_MAX = 256
 class Supersets:
     """Boxes of quasi-identifiers, the natural supersets of (n, t)-closeness; all numbers are integers.
 
-    A box has rows of bounds. `place` is the number of a quasi-identifier in the order of the audit, from 1,
-    `first` and `last` are ranks among its values in the audited rows. Rows of one place are alternatives.
+    A box has rows of bounds. `place` is the number of a quasi-identifier in the order of the columns of the
+    audited rows, from 1, `first` and `last` are ranks among its values in these rows. Rows of one place are
+    alternatives.
     """
 
     bounds: pa.Table  # superset, place, first, last

@@ -271,7 +271,10 @@ def audit_attributes(
         if together:
             report = audited_together(con, relation, quasi, together, report, texts=texts, given=certificates)
         if near is not None:
-            report = audited_near(con, relation, quasi, asked, near, report, texts=texts, given=supersets)
+            # A release and its files have one order of columns, whatever the order in a policy.
+            names = [column for column, _ in columns_of(con, relation, f"audit of {name}")]
+            places = sorted(quasi, key=names.index)
+            report = audited_near(con, relation, places, asked, near, report, texts=texts, given=supersets)
     return report
 
 

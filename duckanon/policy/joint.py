@@ -23,6 +23,9 @@ JOINT_MEASURES: Mapping[JointDistanceWord, str] = {
 }
 """Names of thresholds in the metadata, by the distance of joint values."""
 
+NT_CLOSENESS, NT_RECORDS = "nt_closeness", "nt_records"
+"""Names of thresholds in the metadata: t of each column beside n, and n, which has no column."""
+
 
 class AskingTogether(Protocol):
     """The options of a policy that t of several columns reads."""

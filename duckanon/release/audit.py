@@ -21,11 +21,13 @@ from duckanon.policy.policy import AUDIT_OPTIONS, AuditPolicy, Policy
 from duckanon.policy.reported import report_notes
 from duckanon.release import metadata
 from duckanon.release.chain import changed_by_hand, held_elsewhere, record
+from duckanon.release.proofs import read_supersets, supersets_of
 from duckanon.statements.options import options_to_audit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from duckanon.audits.certificate import Supersets
     from duckanon.audits.evidence import Evidence
     from duckanon.audits.report import Report
     from duckanon.database.relations import Target
@@ -93,17 +95,30 @@ def audit_published(
     policy: AuditPolicy | None = None,
     home: str,
     columns: Sequence[tuple[str, str]] | None = None,
+    supersets: Supersets | None = None,
 ) -> Report:
     """Audit of the rows of a release (`relation`, as `reader` sees it) by its own thresholds or by others.
 
     `con` sees the metadata; the trees of the release are in catalog `home` of `reader`. `columns` of the
-    relation, if known: DuckDB takes long to describe a CSV of many columns.
+    relation, if known: DuckDB takes long to describe a CSV of many columns. `supersets` are its boxes by the
+    ranks of this relation, if these differ from the ranks of the release.
     """
     asked = policy or metadata.audited(con, published)
     name = str(published.target)
     columns = columns_of(reader, relation, f"audit of {name}") if columns is None else columns
     attributes = bind.bind_audit(asked, columns)
-    return audit_attributes(reader, relation, attributes, asked, trees_of(con, published, home), name=name)
+    trees = trees_of(con, published, home)
+    if asked.n is not None and supersets is None:
+        supersets = stored_supersets(con, published)
+    return audit_attributes(reader, relation, attributes, asked, trees, name=name, supersets=supersets)
+
+
+def stored_supersets(con: duckdb.DuckDBPyConnection, published: Published) -> Supersets | None:
+    """Boxes of a release; None without n."""
+    if Policy.from_toml(published.policy).n is None:
+        return None
+    relation = metadata.backing(published.target.catalog, supersets_of(published.release_id))
+    return read_supersets(con, relation, f"audit of {published.target}")
 
 
 def described(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from duckanon.audits.certificate import Supersets
 from duckanon.database import engine, templates
 from duckanon.errors import tell
 from duckanon.policy.kinds import kind_of
@@ -12,7 +13,7 @@ from duckanon.policy.names import listed
 from duckanon.policy.policy import Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import duckdb
 
@@ -46,6 +47,37 @@ def spans_of(con: duckdb.DuckDBPyConnection, policy: str, columns: Columns, rela
 def texts_of(columns: Columns) -> list[str]:
     """Columns in which a spreadsheet can read a cell as a formula; numbers and dates are safe."""
     return [name for name, type_text in columns if kind_of(type_text) in {"text", "other"}]
+
+
+def boxes_of(
+    con: duckdb.DuckDBPyConnection,
+    boxes: Supersets,
+    columns: Columns,
+    relation: str,
+    *,
+    texts: Sequence[str],
+    escaped: Sequence[str],
+    spans: Mapping[str, str],
+) -> Supersets:
+    """Boxes of a release in the ranks of a CSV, of which the columns `texts` are read as text.
+
+    `columns` are the quasi-identifiers of the release in their order; `escaped` and `spans` are as written.
+    """
+    qi = [
+        {
+            "name": name,
+            "type": kind,
+            "text": name in texts,
+            "escaped": name in escaped,
+            "span": spans.get(name) if name in texts else None,
+        }
+        for name, kind in columns
+    ]
+    with engine.temporary(con) as workspace:
+        bounds = f"{workspace}_bounds"
+        query = templates.render("export/csv.sql.j2:boxes", relation=relation, bounds=bounds, qi=qi)
+        with engine.registered(con, {bounds: boxes.bounds}):
+            return Supersets(engine.table(con, query, "export"))
 
 
 def header_of(columns: Columns) -> list[str]:

@@ -84,7 +84,10 @@ def _partition_rows(
         "efficient": "merging, least loss for each violation removed",
         "nearest": "merging with the nearest class",
     }
-    ordered = any(f.attribute.t is not None and f.attribute.distance == "ordered" for f in staged.sensitive)
+    # n measures the distance from supersets, where other bounds hold.
+    ordered = policy.n is None and any(
+        f.attribute.t is not None and f.attribute.distance == "ordered" for f in staged.sensitive
+    )
     bound = f"{smallest_emd(staged.size, recipe.size):.6g}" if ordered else "none"
     each = (
         f"of about {tile_size} records each" if tile_size < WHOLE_TABLE_RECORDS else "the whole table at once"
@@ -155,9 +158,10 @@ def _recode_rows(staged: Staged, embedded: Embedded) -> list[PlanRow]:
 def _distance_rows(staged: Staged, policy: Policy) -> list[PlanRow]:
     rows: list[PlanRow] = []
     for field in staged.sensitive:
+        n = policy.n if field.attribute.t is not None else None
         limits = [
             f"{name} = {value}"
-            for name, value in (("t", field.attribute.t), ("l", field.attribute.l))
+            for name, value in (("t", field.attribute.t), ("n", n), ("l", field.attribute.l))
             if value
         ]
         limits += [

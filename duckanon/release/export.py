@@ -8,28 +8,27 @@ violates the policy is removed; a CSV may violate it, because NULL and the empty
 from __future__ import annotations
 
 import contextlib
-import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from duckanon.audits.evidence import evidence_of
 from duckanon.database import drafts, engine, file_room, interrupts, templates
 from duckanon.database.engine import transaction
-from duckanon.database.fingerprint import carries_its_type
 from duckanon.database.handover import lossless
 from duckanon.database.paths import check_local
 from duckanon.database.relations import columns_of, named, subquery
-from duckanon.database.templates import plain
-from duckanon.errors import AuditFailure, DuckanonError, ReleaseError
+from duckanon.errors import AuditFailure, ReleaseError
+from duckanon.policy.bind import Role
 from duckanon.policy.names import RECORDS, fold
 from duckanon.policy.policy import Policy
 from duckanon.release import destination, file_evidence, metadata
-from duckanon.release.audit import audit_published, trees_of
-from duckanon.release.cells import header_of, spans_of, texts_of, warn_of_formulas
+from duckanon.release.audit import audit_published, stored_supersets, trees_of
+from duckanon.release.carried import blamed, require_same
+from duckanon.release.cells import boxes_of, header_of, spans_of, texts_of, warn_of_formulas
 from duckanon.release.chain import changed_by_hand, record
 from duckanon.release.exported_file import Exported, attach, detach, proved_of, write_check, write_macros
-from duckanon.release.proofs import proof_tables
+from duckanon.release.proofs import proof_tables, superset_table
 from duckanon.release.tables import SECOND_ENDING, parts_of, read
 
 if TYPE_CHECKING:
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
+    from duckanon.audits.certificate import Supersets
     from duckanon.audits.report import Report
     from duckanon.database.csv_files import Rewritten
     from duckanon.database.relations import Target
@@ -94,7 +94,7 @@ def export(
         # The file with the requested name comes last: if it exists, the other files exist.
         drafted = [(_aside(draft, part), _beside(file, part.ending)) for part in reversed(parts)]
         for other in others:
-            text = _evidence_text(release, report, draft, csv=writer is _to_csv)
+            text = _evidence_text(con, release, report, draft, escaped=csv_formulas == "escape")
             drafted.insert(0, (opened.enter_context(drafts.draft(other)), other))
             drafted[0][0].write_text(text, encoding="utf-8")
         interrupts.settle()
@@ -117,14 +117,19 @@ def _checked_others(
     return others
 
 
-def _evidence_text(release: _ExportedRelease, report: Report, draft: Path, *, csv: bool) -> str:
+def _evidence_text(
+    con: duckdb.DuckDBPyConnection, release: _ExportedRelease, report: Report, draft: Path, *, escaped: bool
+) -> str:
     """Text of the evidence of a written file."""
     evidence = file_evidence.required(release.evidence, release.published)
-    if csv:
+    if draft.suffix.lower() == ".csv":
         columns, written = release.columns, release.written
         texts = texts_of(columns)
-        evidence = file_evidence.of_csv(evidence, report, draft, columns, as_text=texts, written=written)
-    return evidence.to_json()
+        boxes = _boxes_in_csv(con, release, texts, texts if escaped else [])
+        evidence = file_evidence.of_csv(
+            evidence, report, draft, columns, as_text=texts, written=written, boxes=boxes
+        )
+    return file_evidence.text_of(evidence, release.published)
 
 
 def files_of(file: Path, release: str) -> list[Path]:
@@ -216,17 +221,33 @@ def check_target(file: Path, release: str, *, overwrite: bool = False) -> None:
         destination.check_replaceable(file)
 
 
+def _boxes_in_csv(
+    con: duckdb.DuckDBPyConnection, release: _ExportedRelease, texts: Sequence[str], escaped: Sequence[str]
+) -> Supersets | None:
+    """Boxes of a release in the ranks of its CSV, of which the columns `texts` are read as text."""
+    boxes = stored_supersets(con, release.published)
+    if boxes is None:
+        return None
+    roles = {one.name: one.role for one in release.released}
+    columns = [(name, kind) for name, kind in release.columns if roles[name] == Role.QUASI_IDENTIFIER.value]
+    spans = spans_of(con, release.published.policy, release.columns, release.rows)
+    return boxes_of(con, boxes, columns, release.rows, texts=texts, escaped=escaped, spans=spans)
+
+
 def _to_parquet(con: duckdb.DuckDBPyConnection, release: _ExportedRelease, draft: Path) -> Report:
     def file(table: _ExportedTable, _: Columns) -> str:
         name = str(_aside(draft, table.part))
         return templates.render("relation.sql.j2:file", name=name, form="parquet").strip()
 
     # The evidence is of all columns, so it cannot stand in one of two files.
-    told = release.evidence.to_json() if release.evidence and len(release.tables) == 1 else None
+    one = release.evidence if len(release.tables) == 1 else None
+    told = None if one is None else file_evidence.text_of(one, release.published)
     for table in release.tables:
         _copy(con, table, _aside(draft, table.part), "parquet", footer=told)
     with _reader(con) as reader:
-        _require_same(con, reader, release, lambda kinds: release.read(reader, kinds, file))
+        require_same(
+            con, reader, release.rows, release.columns, lambda kinds: release.read(reader, kinds, file)
+        )
     rows, home = release.read(con, release.columns, file), release.published.target.catalog
     return audit_published(con, con, release.published, rows, home=home)
 
@@ -265,9 +286,13 @@ def _to_csv(
         return release.read(where, kinds, file)
 
     with _reader(con) as reader:
-        _require_same(con, reader, release, lambda kinds: read_as(reader, kinds, texts), csv=True)
-    rows = read_as(con, columns, back)
-    return audit_published(con, con, published, rows, home=published.target.catalog, columns=columns)
+        require_same(
+            con, reader, release.rows, release.columns, lambda kinds: read_as(reader, kinds, texts), csv=True
+        )
+    rows, home = read_as(con, columns, back), published.target.catalog
+    plain = [name for name, kind in columns if kind == "VARCHAR" and name not in back]
+    boxes = _boxes_in_csv(con, release, plain, texts)
+    return audit_published(con, con, published, rows, home=home, columns=columns, supersets=boxes)
 
 
 def _to_database(con: duckdb.DuckDBPyConnection, release: _ExportedRelease, draft: Path) -> Report:
@@ -279,7 +304,9 @@ def _to_database(con: duckdb.DuckDBPyConnection, release: _ExportedRelease, draf
     _fill(con, release, draft)
     with _reader(con) as reader:
         attach(reader, draft, new=False)
-        _require_same(con, reader, release, lambda kinds: release.read(reader, kinds, written))
+        require_same(
+            con, reader, release.rows, release.columns, lambda kinds: release.read(reader, kinds, written)
+        )
         rows = release.read(reader, release.columns, written)
         report = audit_published(con, reader, published, rows, home="export")
         policy = metadata.audited(con, published)
@@ -298,10 +325,9 @@ def _fill(con: duckdb.DuckDBPyConnection, release: _ExportedRelease, draft: Path
     tables = [("main", table.part.of(target.name), table.relation) for table in release.tables]
     trees = [column.tree for column in release.released if column.tree is not None]
     tables += [("duckanon", tree, metadata.backing(target.catalog, tree)) for tree in trees]
-    query = templates.render(
-        "evidence/recorded.sql.j2:thresholds", catalog=target.catalog, release_id=published.release_id
-    )
-    proofs = proof_tables(published.release_id, engine.rows(con, query, "export")).values()
+    thresholds = _thresholds(con, published)
+    supersets = superset_table(published.release_id, thresholds)
+    proofs = [*proof_tables(published.release_id, thresholds).values(), *([supersets] if supersets else [])]
     tables += [("duckanon", proof, metadata.backing(target.catalog, proof)) for proof in proofs]
     # A separate instance writes the file, so no temporary data and no settings of this one can get into it.
     with engine.in_memory() as fresh:
@@ -331,17 +357,17 @@ def _fill(con: duckdb.DuckDBPyConnection, release: _ExportedRelease, draft: Path
         detach(fresh)
 
 
+def _thresholds(con: duckdb.DuckDBPyConnection, published: Published) -> list[tuple[Any, ...]]:
+    values = {"catalog": published.target.catalog, "release_id": published.release_id}
+    return engine.rows(con, templates.render("evidence/recorded.sql.j2:thresholds", **values), "export")
+
+
 def _describe(
     con: duckdb.DuckDBPyConnection, fresh: duckdb.DuckDBPyConnection, release: _ExportedRelease
 ) -> None:
     """Write the view that audits the release, and the comments."""
     published = release.published
-    query = templates.render(
-        "evidence/recorded.sql.j2:thresholds",
-        catalog=published.target.catalog,
-        release_id=published.release_id,
-    )
-    thresholds = engine.rows(con, query, "export")
+    thresholds = _thresholds(con, published)
     exported = Exported(
         published.target.name,
         release.columns,
@@ -349,6 +375,7 @@ def _describe(
         metadata.audited(con, published),
         proved_of(thresholds),
         proof_tables(published.release_id, thresholds),
+        superset_table(published.release_id, thresholds),
     )
     write_check(fresh, exported)
 
@@ -366,78 +393,6 @@ def _same_setting(con: duckdb.DuckDBPyConnection, other: duckdb.DuckDBPyConnecti
     value = engine.rows(con, templates.render("session.sql.j2:setting", name=name), "export")[0][0]
     setting = templates.render("session.sql.j2:set", name=name, value=value, session=False)
     engine.run(other, setting, "export", error=ReleaseError)
-
-
-def _require_same(
-    con: duckdb.DuckDBPyConnection,
-    reader: duckdb.DuckDBPyConnection,
-    release: _ExportedRelease,
-    written: Callable[[Columns], str],
-    *,
-    csv: bool = False,
-) -> None:
-    """Raise unless the file has the types and values of the release; the error names the first lossy column.
-
-    Not every format has every type. A CSV has no types and is read with those of the release.
-    """
-    relation, columns = release.rows, release.columns
-    with contextlib.suppress(DuckanonError):
-        back = columns_of(reader, written(columns), "export")
-        ours, theirs = (
-            _fingerprint(where, rows, columns, csv=csv)
-            for where, rows in ((con, relation), (reader, written(columns)))
-        )
-        if back == columns and ours == theirs:
-            return
-    for column in columns:
-        # One unreadable column makes the whole file unreadable, so the other columns are read as text.
-        try:
-            rows = written([one if one == column else (one[0], "VARCHAR") for one in columns])
-            back = [one for one in columns_of(reader, rows, "export") if one[0] == column[0]]
-            same = _fingerprint(con, relation, [column], csv=csv) == _fingerprint(
-                reader, rows, [column], csv=csv
-            )
-        except DuckanonError as refused:
-            raise _not_carried(column) from refused
-        if back != [column] or not same:
-            raise _not_carried(column, back[0][1] if same else "VARCHAR")
-    raise ReleaseError("the file does not hold the rows of the release, so nothing was written")
-
-
-def _not_carried(column: tuple[str, str], instead: str = "VARCHAR") -> ReleaseError:
-    name, type_text = column
-    return ReleaseError(
-        f"column {name!r} of type {type_text} does not survive this format, so nothing was written: "
-        f"CAST it to {instead} in the source query, or export to another format"
-    )
-
-
-def _fingerprint(
-    con: duckdb.DuckDBPyConnection, relation: str, columns: Columns, *, csv: bool
-) -> tuple[object, ...]:
-    listed: dict[str, list[str]] = {}
-    for name, type_text in columns:
-        if plain(type_text) or type_text == "VARCHAR":
-            listed.setdefault(type_text, []).append(name)
-    values = [(name, carries_its_type(type_text)) for name, type_text in columns if type_text not in listed]
-    query = templates.render(
-        "export/contents.sql.j2:fingerprint",
-        columns=values,
-        lists=list(listed.values()),
-        relation=relation,
-        csv=csv,
-    )
-    return engine.rows(con, query, "export", error=ReleaseError)[0]
-
-
-def _blamed(columns: Columns, refused: ReleaseError) -> ReleaseError:
-    """The error with the name of the column, where DuckDB names only the unsupported type."""
-    message = str(refused).upper()
-    for column in columns:
-        words = re.findall(r"[A-Z_]{3,}", column[1])
-        if "SUPPORT" in message and any(re.search(rf"\b{word}S?\b", message) for word in words):
-            return _not_carried(column)
-    return refused
 
 
 def _write(
@@ -458,7 +413,7 @@ def _write(
         try:
             engine.run(fresh, statement, "export", error=ReleaseError)
         except ReleaseError as refused:
-            raise _blamed(columns, refused) from refused
+            raise blamed(columns, refused) from refused
 
 
 def _copy(
@@ -488,7 +443,7 @@ def _copy(
     try:
         engine.run(con, statement, "export", error=ReleaseError)
     except ReleaseError as refused:
-        raise _blamed(table.columns, refused) from refused
+        raise blamed(table.columns, refused) from refused
 
 
 FORMATS: Mapping[str, Callable[[duckdb.DuckDBPyConnection, _ExportedRelease, Path], Report]] = {

@@ -48,6 +48,8 @@ _CHECK = (
     "the rows do not show the measure: it was proved when the release was made."
 )
 
+_SUPERSETS = "Boxes of the audit of (n, t)-closeness, in ranks of quasi-identifiers; see duckanon.check."
+
 _METADATA = {
     "releases": "The release: its name, size, method and information loss.",
     "columns": "The released columns: role, recode, distance and hierarchy of each.",
@@ -66,6 +68,7 @@ class Exported:
     policy: AuditPolicy
     proved: Sequence[Threshold]  # of `OF_THE_RECORDS`
     proofs: Mapping[str, str]  # tables of certificates by the names of several columns
+    supersets: str | None  # table of the boxes of (n, t)-closeness
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,8 @@ def check_query(exported: Exported) -> str:
         trees={one.name: one.tree for one in exported.released},
         proved=exported.proved,
         together=_together(exported, attributes),
+        n=exported.policy.n,
+        supersets=exported.supersets,
     ).strip()
 
 
@@ -142,6 +147,8 @@ def comments(exported: Exported) -> list[Comment]:
         Comment("table", SCHEMA, table, f"Certificate of the audit of {name} together; see duckanon.check.")
         for name, table in exported.proofs.items()
     ]
+    if exported.supersets is not None:
+        found.append(Comment("table", SCHEMA, exported.supersets, _SUPERSETS))
     for one in exported.released:
         what = "Order of the values" if one.distance == "ordered" else "Hierarchy"
         found += [Comment("table", SCHEMA, one.tree, f"{what} of {one.name}.")] if one.tree else []
@@ -185,7 +192,8 @@ def _column(column: Released, audited: Attribute | None, policy: AuditPolicy) ->
     if audited is not None and audited.role is Role.SENSITIVE:
         words.append(f"distance = {audited.distance}")
         c = "" if policy.c is None else f", c = {_short(policy.c)}"
-        words += [] if audited.t is None else [f"t = {audited.t}"]
+        n = "" if policy.n is None else f" from {policy.n} records"
+        words += [] if audited.t is None else [f"t = {audited.t}{n}"]
         words += [] if audited.l is None else [f"l = {audited.l} ({policy.l_diversity}{c})"]
         words += [
             f"{bound.option}{'' if bound.named is None else f' of {bound.named}'} = {_short(bound.threshold)}"

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from duckanon.audits.report import Measure, Report
 from duckanon.database import engine, templates
 from duckanon.errors import ReleaseError
-from duckanon.release.folders import NAME, FolderEvidence
+from duckanon.release.audit import stored_supersets
+from duckanon.release.folders import NAME, RECORD_MAX_BYTES, FolderEvidence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
+    from duckanon.audits.certificate import Supersets
     from duckanon.database.csv_files import Rewritten
     from duckanon.release.metadata import Published
 
@@ -58,14 +60,19 @@ def of_release(con: duckdb.DuckDBPyConnection, published: Published) -> FolderEv
         suppressed=published.suppressed,
         versions={"duckanon": first["duckanon_version"], "duckdb": first["duckdb_version"]},
         settings={},
+        supersets=_rows(stored_supersets(con, published)),
     )
+
+
+def _rows(boxes: Supersets | None) -> list[list[int]] | None:
+    return None if boxes is None else [list(row.values()) for row in boxes.bounds.to_pylist()]
 
 
 def of_csv(
     evidence: FolderEvidence, report: Report, draft: Path, columns: Sequence[tuple[str, str]], *,
-    as_text: Iterable[str], written: Mapping[str, Rewritten],
+    as_text: Iterable[str], written: Mapping[str, Rewritten], boxes: Supersets | None = None,
 ) -> FolderEvidence:  # fmt: skip
-    """Evidence of a CSV: its SHA-256, its audit, and how it is read; columns `as_text` are read as text."""
+    """Evidence of a CSV: its SHA-256, audit and boxes, and how it is read; columns `as_text` as text."""
     texts = set(as_text)
     types = {f"{TYPE}{name}": "VARCHAR" if name in texts else kind for name, kind in columns}
     formats = {
@@ -75,7 +82,11 @@ def of_csv(
     }
     with draft.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    return replace(evidence, fingerprint=sha256, audit=_plain(report.measures), settings=types | formats)
+    settings = types | formats
+    rows = _rows(boxes)
+    return replace(
+        evidence, fingerprint=sha256, audit=_plain(report.measures), settings=settings, supersets=rows
+    )
 
 
 def required(evidence: FolderEvidence | None, published: Published) -> FolderEvidence:
@@ -83,6 +94,16 @@ def required(evidence: FolderEvidence | None, published: Published) -> FolderEvi
     if evidence is None:
         raise ReleaseError(f"the audit of {published.target} is not recorded: REFRESH makes it again")
     return evidence
+
+
+def text_of(evidence: FolderEvidence, published: Published) -> str:
+    """Text of the evidence; a ReleaseError if it is longer than `verify` reads."""
+    text = evidence.to_json()
+    if len(text.encode()) > RECORD_MAX_BYTES:
+        raise ReleaseError(
+            f"the evidence of {published.target} is longer than {RECORD_MAX_BYTES:,} bytes: export to .duckdb"
+        )
+    return text
 
 
 def _plain(measures: tuple[Measure, ...]) -> dict[str, object]:

@@ -44,10 +44,13 @@ class FolderEvidence:
     suppressed: int  # suppressed records
     versions: dict[str, str]
     settings: dict[str, str]  # of the Spark session, or of a CSV: how its columns are read
+    # Boxes of (n, t)-closeness, rows of superset, place, first and last; None without n.
+    supersets: list[list[int]] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, in the order of the file."""
-        return asdict(self)
+        plain = asdict(self)
+        return {name: plain[name] for name in plain if name != "supersets" or self.supersets is not None}
 
     def to_json(self) -> str:
         """Text of the file."""
@@ -58,7 +61,8 @@ def evidence_from(text: bytes, where: str) -> FolderEvidence:
     """Evidence in the bytes of a file; a ReleaseError that names the file if they contain none."""
     try:
         found = _parsed(text)
-        _check(found, _FILE, "the file")
+        boxes = {"supersets": _BOXES} if isinstance(found, dict) and "supersets" in found else {}
+        _check(found, _FILE | boxes, "the file")
         _check(found["audit"], _AUDIT, "its audit")
         for row in found["audit"]["measures"]:
             _check(row, _MEASURE, "a measure of its audit")
@@ -82,6 +86,7 @@ def not_yet(policy: Policy) -> list[str]:
         "p_percent": policy.p_percent is not None,
         **{option: getattr(policy, option) is not None for option in SHARE_OPTIONS},
         "t of several columns": policy.joint_t is not None,
+        "n": policy.n is not None,
         "hierarchies": bool(policy.hierarchies),
         "order": bool(policy.order),
         "time_limit": policy.time_limit is not None,
@@ -160,6 +165,10 @@ def _list(value: Any) -> bool:
     return isinstance(value, list)
 
 
+def _boxes(value: Any) -> bool:
+    return _list(value) and all(_list(row) and len(row) == 4 and all(map(_count, row)) for row in value)
+
+
 def _or_null(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: value is None or fits(value)
 
@@ -169,6 +178,8 @@ def _short(name: str) -> str:
 
 
 _TEXT, _NUMBER, _COUNT = (_text, "a text"), (_number, "a number"), (_count, "a count")
+
+_BOXES = (_boxes, "a list of rows of four counts")
 
 _FILE: dict[str, tuple[Callable[[Any], bool], str]] = {
     "policy": _TEXT, "policy_hash": _TEXT, "fingerprint": _TEXT, "records": _COUNT,

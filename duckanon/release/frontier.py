@@ -139,6 +139,11 @@ def frontier(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> 
             "FRONTIER measures t of single columns, and the policy has t of several columns together: leave "
             "that out of the explained statement"
         )
+    if policy.n is not None:
+        raise PolicyError(
+            "FRONTIER measures the distance from all records, and n makes it that from a natural superset: "
+            "leave n out of the explained statement"
+        )
     with names_of(con, source), engine.temporary(con) as workspace:
         staged = stage(con, source.query, policy, workspace, drawn=source.drawn)
         embedded = embed(con, staged, policy)

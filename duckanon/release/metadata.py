@@ -15,6 +15,7 @@ from duckanon.database.relations import Target, columns_of, databases, lookup, n
 from duckanon.errors import DuckanonError, ReleaseError
 from duckanon.policy.names import fold
 from duckanon.policy.policy import AuditPolicy, Policy
+from duckanon.release.proofs import supersets_of
 from duckanon.release.source import CREATE_AGAIN, Drawn, SourceColumn
 from duckanon.release.tables import SECOND_ENDING, Released, parts_of, read
 
@@ -273,6 +274,8 @@ def require(con: duckdb.DuckDBPyConnection, target: Target, *, whole: bool = Fal
         )
     there = tables(con, target.catalog) if whole else set()
     gone = sorted({*METADATA, published.table} - there) if whole else []
+    if whole and not gone and Policy.from_toml(published.policy).n is not None:
+        gone = sorted({supersets_of(published.release_id)} - there)
     if whole and not gone:
         gone = sorted({part.of(published.table) for part in parts_of(columns(con, published))} - there)
     if gone:

@@ -1,22 +1,27 @@
-"""Certificates of joint t-closeness beside a release: tables of integers in the schema `SCHEMA`.
+"""Proofs of audits beside a release: tables of integers in the schema `SCHEMA`.
 
-A release has a table for each t of several columns, in the order of their names. `verify` and the check of an
-exported file prove the audit by these tables and the released rows, with SQL alone.
+A release has a table with the certificate of each t of several columns, in the order of their names, and a
+table with the boxes of (n, t)-closeness. `verify` and the check of an exported file prove the audit by these
+tables and the released rows, with SQL alone.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from duckanon.audits.certificate import Certificate
-from duckanon.database import engine, templates
+import pyarrow as pa
+
+from duckanon.audits.certificate import Certificate, Supersets
+from duckanon.database import arrow, engine, templates
 from duckanon.errors import ReleaseError
-from duckanon.policy.joint import JOINT_MEASURES
+from duckanon.policy.joint import JOINT_MEASURES, NT_CLOSENESS, NT_RECORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import duckdb
+
+_BOUNDS = ("superset", "place", "first", "last")
 
 
 def proof_tables(release_id: int, thresholds: Iterable[Sequence[object]]) -> dict[str, str]:
@@ -54,3 +59,39 @@ def read_proof(con: duckdb.DuckDBPyConnection, relation: str, name: str, stage: 
     # 0 is no denominator: nothing is proved by it.
     denominator = int(found[0][0] or 0) if len(found) == 1 else 0
     return Certificate(name, denominator, flows, potentials)
+
+
+def supersets_of(release_id: int) -> str:
+    """Table of the boxes of a release with an n."""
+    return f"supersets_{release_id}"
+
+
+def superset_table(release_id: int, thresholds: Iterable[Sequence[object]]) -> str | None:
+    """Table of the boxes of a release; None if it has no n. `thresholds` are as in `proof_tables`."""
+    asked = any(row[0] in {NT_CLOSENESS, NT_RECORDS} for row in thresholds)
+    return supersets_of(release_id) if asked else None
+
+
+def write_supersets(
+    con: duckdb.DuckDBPyConnection, catalog: str, release_id: int, supersets: Supersets | None
+) -> None:
+    """Write the boxes of a release with an n, none if there are none; the caller owns the transaction."""
+    table = supersets_of(release_id)
+    bounds = {} if supersets is None else {f"{table}_bounds": supersets.bounds}
+    values = {"catalog": catalog, "table": table, "bounds": next(iter(bounds), None)}
+    with engine.registered(con, bounds):
+        statement = templates.render("publish/release.sql.j2:supersets", **values)
+        engine.run(con, statement, "publish", error=ReleaseError)
+
+
+def read_supersets(con: duckdb.DuckDBPyConnection, relation: str, stage: str) -> Supersets:
+    """Boxes in a table (SQL text), which may be of others: SQL will judge what it says."""
+    query = templates.render("evidence/recorded.sql.j2:supersets", relation=relation)
+    return Supersets(engine.table(con, query, stage))
+
+
+def supersets_from(rows: Sequence[Sequence[int]]) -> Supersets:
+    """Boxes from rows of superset, place, first and last."""
+    columns = zip(*rows, strict=True) if rows else [()] * len(_BOUNDS)
+    numbers = [arrow.column(column, pa.int64()) for column in columns]
+    return Supersets(pa.Table.from_arrays(numbers, names=list(_BOUNDS)))

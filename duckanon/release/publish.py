@@ -18,12 +18,12 @@ from duckanon.database.fingerprint import fingerprint
 from duckanon.database.relations import columns_of, named
 from duckanon.errors import ReleaseError
 from duckanon.policy.bind import joint_thresholds
-from duckanon.policy.joint import JOINT_MEASURES
+from duckanon.policy.joint import JOINT_MEASURES, NT_CLOSENESS, NT_RECORDS
 from duckanon.policy.reported import MIN_VALUES, P_PERCENT, SUBJECTS, SUBJECTS_SUBSET
 from duckanon.policy.subsets import subset_thresholds
 from duckanon.release import metadata, successive
 from duckanon.release.chain import record
-from duckanon.release.proofs import write_proofs
+from duckanon.release.proofs import write_proofs, write_supersets
 from duckanon.release.stages.protect import judged
 from duckanon.release.tables import SECOND_ENDING, Released, counted, parts_of, read, sensitive_of
 
@@ -106,6 +106,8 @@ def publish(
             forget(con, target.catalog, old.release_id)
         trees = _trees(con, made, target, release_id)
         write_proofs(con, target.catalog, release_id, made.report.certificates)
+        if made.candidate.policy.n is not None:
+            write_supersets(con, target.catalog, release_id, made.report.supersets)
         _tables(con, made, target, release_id, in_order=proof)
         _record(con, made, source, target, release_id=release_id, table=table, trees=trees, proof=proof)
         if persons is not None:
@@ -119,7 +121,9 @@ def forget(con: duckdb.DuckDBPyConnection, home: str, release_id: int) -> None:
 
     Records for the comparison with later releases stay; see `successive.forget`.
     """
-    pattern = re.compile(rf"release_{release_id}({SECOND_ENDING})?|(tree|proof)_{release_id}_\d+")
+    pattern = re.compile(
+        rf"release_{release_id}({SECOND_ENDING})?|(tree|proof)_{release_id}_\d+|supersets_{release_id}"
+    )
     tables = sorted(table for table in metadata.tables(con, home) if pattern.fullmatch(table))
     views = metadata.views_beside(con, home, release_id)
     _render(
@@ -301,12 +305,15 @@ def _thresholds(made: Ready) -> list[dict[str, object]]:
     entries += [_entry(MIN_VALUES, one.attribute, one.threshold) for one in few]
     for several in joint_thresholds(asked, made.sensitive):
         entries.append(_entry(JOINT_MEASURES[asked.joint_distance], several.name, several.t))
+    if asked.n is not None:
+        entries.append(_entry(NT_RECORDS, None, asked.n))
     for one in made.sensitive:
         if one.l is not None:
             entry = _entry("l_diversity", one.name, one.l)
             entries.append({**entry, "l_diversity": asked.l_diversity, "c": asked.c})
         if one.t is not None:
-            entries.append(_entry("t_closeness", one.name, one.t))
+            measure = "t_closeness" if asked.n is None else NT_CLOSENESS
+            entries.append(_entry(measure, one.name, one.t))
         entries += [
             _entry(bound.measure, label(one.name, bound.named), bound.threshold)
             for bound in share_bounds(one)

@@ -223,6 +223,10 @@ def stream_options(options: Mapping[str, Any]) -> StreamPolicy:
     several = isinstance(t, Mapping) and any(key_columns(key) for key in t)
     if several or "joint_t" in options:
         raise PolicyError("t of several columns is not yet for streams: use t of single columns")
+    if options.get("n") is not None:
+        raise PolicyError(
+            "n is not for streams: nobody knows the supersets of a class while a stream runs; leave n out"
+        )
     for name in options:
         if name in SHARE_OPTIONS and name not in known:
             raise PolicyError(

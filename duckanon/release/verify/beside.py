@@ -1,4 +1,4 @@
-"""Tables beside a release: orders and certificates have the form in which a release stores them, and no more.
+"""Tables beside a release: orders and proofs have the form in which a release stores them, and no more.
 
 An audit reads what it needs of them. Whatever else they held, such as a column of names, would leave unseen.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from duckanon.audits.certificate import SUPERSETS_MAX
 from duckanon.audits.joint import JOINT_VALUES_MAX
 from duckanon.database import engine, templates
 from duckanon.database.relations import Target, columns_of, relation_of
@@ -29,6 +30,7 @@ _PROOF_COLUMNS = [
     ("to_value", "BIGINT"),
     ("amount", "BIGINT"),
 ]
+_SUPERSET_COLUMNS = [(name, "BIGINT") for name in ("superset", "place", "first", "last")]
 
 
 def misshapen(
@@ -36,7 +38,7 @@ def misshapen(
 ) -> Iterator[str]:
     """Tell which tables beside a release have columns or rows that a release does not store.
 
-    The room has our copies of the certificates.
+    The room has our copies of the proofs.
     """
     for table in dict.fromkeys(one.tree for one in release.columns if one.order and one.tree is not None):
         stored = foreign.stored(con, Target(home, SCHEMA, table), STAGE)
@@ -45,6 +47,17 @@ def misshapen(
     values = {"classes": release.classes or 0, "values": JOINT_VALUES_MAX}
     for table in release.proofs.values():
         yield from _misshapen(con, Target(room, SCHEMA, table), "proof", _PROOF_COLUMNS, values)
+    if release.supersets is not None:
+        own, places = Target(room, SCHEMA, release.supersets), len(release.asked().quasi_identifiers)
+        of_boxes = {"classes": release.classes or 0, "places": places, "supersets": SUPERSETS_MAX}
+        yield from _misshapen(con, own, "superset", _SUPERSET_COLUMNS, of_boxes)
+
+
+def strange_boxes(con: duckdb.DuckDBPyConnection, relation: str, places: int, classes: int) -> int:
+    """Count the rows of boxes that a release of so many quasi-identifiers and classes does not store."""
+    values = {"relation": relation, "places": places, "classes": classes, "supersets": SUPERSETS_MAX}
+    ((rows,),) = engine.rows(con, templates.render("evidence/contents.sql.j2:superset_form", **values), STAGE)
+    return int(rows)
 
 
 def _misshapen(

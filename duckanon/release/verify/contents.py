@@ -192,6 +192,7 @@ def _others(
     ours |= {f"table {SCHEMA}.{name}" for name in METADATA} | written.columns
     ours |= {f"table {SCHEMA}.{column.tree}" for release in recorded for column in release.columns}
     ours |= {f"table {SCHEMA}.{proof}" for release in recorded for proof in release.proofs.values()}
+    ours |= {f"table {SCHEMA}.{release.supersets}" for release in recorded if release.supersets}
     query = templates.render("evidence/contents.sql.j2:objects", catalog=home, metadata=METADATA)
     for kind, schema, name in engine.rows(con, query, STAGE):
         what = f"{kind} {name if schema is None else f'{schema}.{name}'}"
@@ -226,7 +227,13 @@ def _words_that_differ(
         columns = [(str(column.name), str(column.type)) for column in release.columns]
         proved = proved_of(release.thresholds)
         exported = Exported(
-            release.target.name, columns, release.released, release.asked(), proved, release.proofs
+            release.target.name,
+            columns,
+            release.released,
+            release.asked(),
+            proved,
+            release.proofs,
+            release.supersets,
         )
         ours, expected = _is_check(con, home, check_query(exported)), comments(exported)
     except DuckanonError as failure:

@@ -21,6 +21,8 @@ from duckanon.policy.reported import OF_THE_RECORDS, proved
 from duckanon.release import file_evidence, foreign
 from duckanon.release.cells import header_of
 from duckanon.release.folders import RECORD_MAX_BYTES, evidence_from
+from duckanon.release.proofs import supersets_from
+from duckanon.release.verify.beside import strange_boxes
 from duckanon.release.verify.outcome import Verification, Verified, differing, missing
 from duckanon.release.verify.record import OF_THE_SOURCE, STAGE
 from duckanon.release.verify.verify import as_it_was
@@ -31,7 +33,9 @@ if TYPE_CHECKING:
 
     import duckdb
 
+    from duckanon.audits.certificate import Supersets
     from duckanon.audits.report import Report
+    from duckanon.policy.policy import AuditPolicy
     from duckanon.release.folders import FolderEvidence
 
 ENDINGS = (".parquet", ".csv")
@@ -108,7 +112,7 @@ def _verified(con: duckdb.DuckDBPyConnection, table: str, file: Path, evidence: 
         differences += [*lies, *_facts(evidence, release)]
         report = _audited(con, relation, file, evidence)
         release = replace(release, report=report)
-        differences += _redone(evidence, report)
+        differences += [*_redone(evidence, report), *_strange(con, evidence, report)]
     except DuckanonError as failure:
         differences.append(f"the release cannot be audited: {failure}")
     return replace(release, differences=tuple(differences))
@@ -184,7 +188,30 @@ def _audited(con: duckdb.DuckDBPyConnection, relation: str, file: Path, evidence
             "writes as .duckdb"
         )
     attributes = bind_audit(policy, columns_of(con, relation, STAGE))
-    return audit_attributes(con, relation, attributes, policy, {}, name=str(file))
+    boxes = _boxes(evidence, policy)
+    return audit_attributes(con, relation, attributes, policy, {}, name=str(file), supersets=boxes)
+
+
+def _boxes(evidence: FolderEvidence, policy: AuditPolicy) -> Supersets | None:
+    """Boxes of the evidence, which only a policy with n has."""
+    if (evidence.supersets is None) != (policy.n is None):
+        has, lacks = ("n", "supersets") if evidence.supersets is None else ("supersets", "n")
+        raise ReleaseError(f"the evidence has {has} without {lacks}")
+    if evidence.supersets is None:
+        return None
+    return supersets_from(evidence.supersets)
+
+
+def _strange(con: duckdb.DuckDBPyConnection, evidence: FolderEvidence, report: Report) -> Iterator[str]:
+    """Tell how many rows of boxes are beyond what the release has."""
+    if report.supersets is not None:
+        places = len(read_canonical(evidence.policy).quasi_identifiers)
+        with engine.temporary(con) as workspace:
+            name = f"{workspace}_boxes"
+            with engine.registered(con, {name: report.supersets.bounds}):
+                rows = strange_boxes(con, templates.ident(name), places, report.classes)
+        if rows:
+            yield f"{rows} of the supersets in the evidence are none that a release stores"
 
 
 def _redone(evidence: FolderEvidence, report: Report) -> Iterator[str]:

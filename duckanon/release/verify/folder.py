@@ -206,6 +206,8 @@ def _asked(evidence: FolderEvidence) -> tuple[Policy | None, list[str]]:
     if options:
         what = " and ".join(options)
         return None, [f"the recorded policy asks for {what}, and no release on Spark that is known here does"]
+    if evidence.supersets is not None:
+        return None, ["the evidence has supersets, which no release on Spark has"]
     # Another version may write the same policy in other words.
     if policy.to_toml() != evidence.policy and _writer(evidence) == version("duckanon"):
         return policy, ["the recorded policy is not written as duckanon writes it"]

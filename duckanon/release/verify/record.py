@@ -10,9 +10,9 @@ from duckanon.audits.columns import share_options
 from duckanon.audits.report import COLUMNS, Measure
 from duckanon.database import engine, templates
 from duckanon.database.relations import Target
-from duckanon.errors import ReleaseError
+from duckanon.errors import PolicyError, ReleaseError
 from duckanon.policy.bind import Role
-from duckanon.policy.joint import JOINT_MEASURES, JointDistanceWord
+from duckanon.policy.joint import JOINT_MEASURES, NT_CLOSENESS, NT_RECORDS, JointDistanceWord
 from duckanon.policy.kinds import RULES, UNRECODED
 from duckanon.policy.methods import RECORDED
 from duckanon.policy.policy import AuditPolicy
@@ -20,7 +20,7 @@ from duckanon.policy.reported import OF_THE_RECORDS, form_notes, proved
 from duckanon.policy.subsets import BySubset, key_columns
 from duckanon.release.chain import Place, link, origin
 from duckanon.release.metadata import SCHEMA, check_version, order_of, tables
-from duckanon.release.proofs import proof_tables
+from duckanon.release.proofs import proof_tables, superset_table
 from duckanon.release.tables import Released
 
 if TYPE_CHECKING:
@@ -138,13 +138,15 @@ class RecordedRelease:
             diversity = {"l_diversity": self._kind()}
         sensitive = [column for column in self.columns if column.role == "sensitive"]
         k = next(iter(thresholds.get("k_anonymity", {}).values()), None)
+        n = next(iter(thresholds.get(NT_RECORDS, {}).values()), None)
         word: JointDistanceWord = "sum" if JOINT_MEASURES["sum"] in thresholds else "maximum"
         several = {"(" + columns + ")": t for columns, t in thresholds.get(JOINT_MEASURES[word], {}).items()}
         return AuditPolicy(
             quasi_identifiers=self._classes(),
             sensitive=[column.name for column in sensitive],
             k=None if k is None else int(k),
-            t=thresholds.get("t_closeness") or None,
+            t={**thresholds.get("t_closeness", {}), **thresholds.get(NT_CLOSENESS, {})} or None,
+            n=None if n is None else _whole(n),
             l=thresholds.get("l_diversity") or None,
             **diversity,
             joint_t=several or None,
@@ -183,6 +185,11 @@ class RecordedRelease:
         return proof_tables(self.release_id, self.thresholds)
 
     @property
+    def supersets(self) -> str | None:
+        """Table of its boxes of (n, t)-closeness; None without n."""
+        return superset_table(self.release_id, self.thresholds)
+
+    @property
     def released(self) -> tuple[Released, ...]:
         """Its columns, in the form of our own metadata."""
         return tuple(Released(one.name, one.role, one.recode, one.tree, one.distance) for one in self.columns)
@@ -201,6 +208,13 @@ class RecordedRelease:
         """Kind of l-diversity that was reported without a threshold, which only the audits state."""
         names = [row["measure"] for audit in self.audits for row in audit.measures]
         return "entropy" if "entropy_l_diversity" in names[:3] else "distinct"
+
+
+def _whole(n: Decimal) -> int:
+    """The recorded n; a PolicyError for a fraction."""
+    if n % 1:
+        raise PolicyError(f"n is recorded as {n}, and it is a whole number")
+    return int(n)
 
 
 def read_releases(
@@ -299,6 +313,7 @@ def misworded(release: RecordedRelease) -> Iterator[str]:
     if release.method not in RECORDED:
         yield f"the method is recorded as {release.method!r}, which is none that this version knows"
     yield from _columns(release)
+    yield from _of_n(release)
     statements = [audit.statement for audit in release.audits]
     for statement in sorted({str(each) for each in statements} - _STATEMENTS):
         yield f"{SCHEMA}.audits has an audit by {statement!r}, which is no statement that records one"
@@ -325,6 +340,17 @@ def _columns(release: RecordedRelease) -> Iterator[str]:
                 yield f"the table {SCHEMA}.{column.tree} with the order of {column.name!r} is gone"
         elif (column.tree is not None) != (column.distance == "hierarchical"):
             yield f"column {column.name!r} is recorded with {column.distance!r} and the tree {column.tree!r}"
+
+
+def _of_n(release: RecordedRelease) -> Iterator[str]:
+    names = {row[0] for row in release.thresholds}
+    if (NT_RECORDS in names) != (NT_CLOSENESS in names):
+        there, gone = (NT_RECORDS, NT_CLOSENESS) if NT_RECORDS in names else (NT_CLOSENESS, NT_RECORDS)
+        yield f"{SCHEMA}.thresholds has {there} without {gone}"
+    if NT_RECORDS in names and "t_closeness" in names:
+        yield f"{SCHEMA}.thresholds has t_closeness beside {NT_RECORDS}, where every t is of {NT_CLOSENESS}"
+    if any(row[0] == NT_RECORDS and (row[1] is not None or row[2] is None) for row in release.thresholds):
+        yield f"{SCHEMA}.thresholds has {NT_RECORDS} with a column or without a number"
 
 
 @dataclass(frozen=True)

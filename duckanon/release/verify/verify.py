@@ -26,7 +26,7 @@ from duckanon.policy.policy import Policy
 from duckanon.policy.reported import OF_THE_RECORDS, P_PERCENT
 from duckanon.release import foreign, metadata
 from duckanon.release.metadata import SCHEMA
-from duckanon.release.proofs import read_proof
+from duckanon.release.proofs import read_proof, read_supersets
 from duckanon.release.tables import parts_of, read
 from duckanon.release.verify.beside import misshapen
 from duckanon.release.verify.contents import held
@@ -155,7 +155,7 @@ def _subject(
             attributes = bind_audit(policy, columns)
             own = certificates if policy.joint_distance == asked.joint_distance else {}
             done[key] = audit_attributes(
-                con, relation, attributes, policy, trees, name=name, certificates=own
+                con, relation, attributes, policy, trees, name=name, certificates=own, supersets=boxes
             )
         return done[key]
 
@@ -166,13 +166,16 @@ def _subject(
         stored = foreign.stored(con, Target(home, SCHEMA, tree), STAGE)
         lies += foreign.own_table(con, stored, room, STAGE)[1]
     trees = {column: metadata.backing(room, tree) for column, tree in named.items()}
-    certificates = {}
-    for columns_named, proof in release.proofs.items():
-        own, told = foreign.own_table(
-            con, foreign.stored(con, Target(home, SCHEMA, proof), STAGE), room, STAGE
-        )
-        certificates[columns_named] = read_proof(con, relation_of(own), columns_named, STAGE)
+    proofs = {}
+    for proof in (*release.proofs.values(), *([release.supersets] if release.supersets else [])):
+        stored = foreign.stored(con, Target(home, SCHEMA, proof), STAGE)
+        own, told = foreign.own_table(con, stored, room, STAGE)
+        proofs[proof] = relation_of(own)
         lies += told
+    certificates = {
+        name: read_proof(con, proofs[proof], name, STAGE) for name, proof in release.proofs.items()
+    }
+    boxes = read_supersets(con, proofs[release.supersets], STAGE) if release.supersets else None
     lies += misshapen(con, home, room, release)
     count = engine.rows(con, templates.render("relation.sql.j2:count", relation=relation), STAGE)
     subject = _Subject(
