@@ -21,6 +21,7 @@ from duckanon.release.stages.partition.generalize import (
 )
 from duckanon.release.stages.partition.plan import choose_plan
 from duckanon.release.stages.stage import stage
+from duckanon.release.ways import from_all_records, near_ways
 
 if TYPE_CHECKING:
     import duckdb
@@ -40,6 +41,10 @@ EFFORTS = {
     "best": "as balanced, with more tries",
 }
 
+NEAR = "t from all records, or from supersets of at least so many records if that loses less"
+NOT_NEAR = "no supersets of so many records are tried: t is the distance from all records"
+"""Reasons for the supersets of a policy with n."""
+
 PlanRow = tuple[str, str | None, str, str | None]
 
 PLAN_COLUMNS = ("property", "attribute", "value", "reason")
@@ -55,13 +60,17 @@ def explain(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> p
         staged = stage(con, source.query, policy, workspace, drawn=source.drawn)
         embedded = embed(con, staged, policy)
         limits = limit(con, staged, embedded, policy)
-        tiles = bucket(con, staged, embedded, limits, policy)
+        first = policy if policy.n is None else from_all_records(staged, policy)
+        tiles = bucket(con, staged, embedded, limits, first)
         if policy.method == "full_domain":
-            how = _lattice_rows(con, staged, embedded, limits, policy)
+            how = _lattice_rows(con, staged, embedded, limits, first)
         else:
-            plan = choose_plan(con, embedded, limits, tiles, policy)
-            size = tile_size(policy, limits.thresholds)
+            plan = choose_plan(con, embedded, limits, tiles, first)
+            size = tile_size(first, limits.thresholds)
             how = [*_partition_rows(staged, tiles, plan, policy, size), *_recode_rows(staged, embedded)]
+        if policy.n is not None:
+            tried = any(True for _ in near_ways(staged, embedded, limits, policy))
+            how.append(("supersets", None, f"{policy.n}", NEAR if tried else NOT_NEAR))
     left_out = f"{staged.left_out} left out for a NULL" if staged.left_out else None
     rows = [("records", None, f"{staged.size}", left_out), *how, *_distance_rows(staged, policy)]
     columns = [arrow.column(column, pa.string()) for column in zip(*rows, strict=True)]

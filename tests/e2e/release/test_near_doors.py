@@ -41,13 +41,15 @@ def test_statements_that_are_not_built_refuse_n() -> None:
     con = opened()
     with pytest.raises(PolicyError, match="FRONTIER measures the distance from all records"):
         con.execute(f"EXPLAIN {CREATE} FRONTIER")
-    assert ("distance", "ward", "equal", "t = 0.5, n = 12") in con.execute(f"EXPLAIN {CREATE}").fetchall()
+    plan = con.execute(f"EXPLAIN {CREATE}").fetchall()
+    assert ("distance", "ward", "equal", "t = 0.5, n = 12") in plan
+    assert [row[2] for row in plan if row[0] == "supersets"] == ["12"]
     con.execute(CREATE)
     # It needs a subject, which n excludes.
     with pytest.raises(PolicyError, match="names nobody"):
         con.execute("REFRESH ANONYMIZED VIEW v WITH (mode = 'append')")
     with pytest.raises(PolicyError, match="n counts records"):
-        con.execute(CREATE.replace("identifiers", "subject"))
+        con.execute(CREATE.replace("(identifiers", "(subject"))
 
 
 def test_the_gate_refuses_a_release_with_n(tmp_path: Path) -> None:
