@@ -44,6 +44,7 @@ from duckanon.release.stages.partition.plan import (
     sample_of,
 )
 from duckanon.release.stages.partition.pool import (
+    LARGE_TABLE_RECORDS,
     POOL_MAX_CLASS_SIZE,
     LabelledRecords,
     parted,
@@ -113,7 +114,9 @@ class _Kernel:
         policy, thresholds, labels = self.policy, self.limits.thresholds, self.plan.classes
         if policy.n is not None:
             near = box_thresholds(self.limits, records.codes)
-            return classes_left(points, records.codes, near, policy=policy, stop=self.stop)
+            # Each box tries several recipes: with more effort, a large table would take very long.
+            tried = policy if self.open_size <= LARGE_TABLE_RECORDS else replace(policy, effort="fast")
+            return classes_left(points, records.codes, near, policy=tried, stop=self.stop)
         if labels is None:
             cuts = (
                 cut_points(self.embedded.axes, records.columns) if policy.method in CUTTING_METHODS else None
