@@ -5,12 +5,13 @@ An audit reads what it needs of them. Whatever else they held, such as a column 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from duckanon.audits.certificate import SUPERSETS_MAX
 from duckanon.audits.joint import JOINT_VALUES_MAX
 from duckanon.database import engine, templates
 from duckanon.database.relations import Target, columns_of, relation_of
+from duckanon.policy.names import fold
 from duckanon.release import foreign
 from duckanon.release.metadata import SCHEMA
 from duckanon.release.verify.record import STAGE
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
+    from duckanon.policy.policy import AuditPolicy
     from duckanon.release.verify.record import RecordedRelease
 
 _ORDER_COLUMNS = [("value", "VARCHAR"), ("rank", "BIGINT")]
@@ -34,11 +36,11 @@ _SUPERSET_COLUMNS = [(name, "BIGINT") for name in ("superset", "place", "first",
 
 
 def misshapen(
-    con: duckdb.DuckDBPyConnection, home: str, room: str, release: RecordedRelease
+    con: duckdb.DuckDBPyConnection, home: str, room: str, release: RecordedRelease, relation: str
 ) -> Iterator[str]:
     """Tell which tables beside a release have columns or rows that a release does not store.
 
-    The room has our copies of the proofs.
+    The room has our copies of the proofs, and `relation` are the released rows.
     """
     for table in dict.fromkeys(one.tree for one in release.columns if one.order and one.tree is not None):
         stored = foreign.stored(con, Target(home, SCHEMA, table), STAGE)
@@ -48,16 +50,23 @@ def misshapen(
     for table in release.proofs.values():
         yield from _misshapen(con, Target(room, SCHEMA, table), "proof", _PROOF_COLUMNS, values)
     if release.supersets is not None:
-        own, places = Target(room, SCHEMA, release.supersets), len(release.asked().quasi_identifiers)
-        of_boxes = {"classes": release.classes or 0, "places": places, "supersets": SUPERSETS_MAX}
+        own = Target(room, SCHEMA, release.supersets)
+        of_boxes = _of_boxes(con, relation, release.asked())
         yield from _misshapen(con, own, "superset", _SUPERSET_COLUMNS, of_boxes)
 
 
-def strange_boxes(con: duckdb.DuckDBPyConnection, relation: str, places: int, classes: int) -> int:
-    """Count the rows of boxes that a release of so many quasi-identifiers and classes does not store."""
-    values = {"relation": relation, "places": places, "classes": classes, "supersets": SUPERSETS_MAX}
+def strange_boxes(con: duckdb.DuckDBPyConnection, boxes: str, relation: str, policy: AuditPolicy) -> int:
+    """Count the rows of boxes that a release of these rows does not store; both relations are SQL text."""
+    values = _of_boxes(con, relation, policy) | {"relation": boxes}
     ((rows,),) = engine.rows(con, templates.render("evidence/contents.sql.j2:superset_form", **values), STAGE)
     return int(rows)
+
+
+def _of_boxes(con: duckdb.DuckDBPyConnection, relation: str, policy: AuditPolicy) -> dict[str, Any]:
+    quasi = {fold(name) for name in policy.quasi_identifiers}
+    columns = [(name, kind) for name, kind in columns_of(con, relation, STAGE) if fold(name) in quasi]
+    texts = [(name, kind == "VARCHAR") for name, kind in columns]
+    return {"released": relation, "qi": texts, "supersets": SUPERSETS_MAX}
 
 
 def _misshapen(
@@ -65,7 +74,7 @@ def _misshapen(
     own: Target,
     kind: str,
     columns: list[tuple[str, str]],
-    values: dict[str, int],
+    values: dict[str, Any],
 ) -> Iterator[str]:
     relation = relation_of(own)
     found = columns_of(con, relation, STAGE)

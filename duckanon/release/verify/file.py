@@ -112,7 +112,7 @@ def _verified(con: duckdb.DuckDBPyConnection, table: str, file: Path, evidence: 
         differences += [*lies, *_facts(evidence, release)]
         report = _audited(con, relation, file, evidence)
         release = replace(release, report=report)
-        differences += [*_redone(evidence, report), *_strange(con, evidence, report)]
+        differences += [*_redone(evidence, report), *_strange(con, relation, evidence, report)]
     except DuckanonError as failure:
         differences.append(f"the release cannot be audited: {failure}")
     return replace(release, differences=tuple(differences))
@@ -202,14 +202,15 @@ def _boxes(evidence: FolderEvidence, policy: AuditPolicy) -> Supersets | None:
     return supersets_from(evidence.supersets)
 
 
-def _strange(con: duckdb.DuckDBPyConnection, evidence: FolderEvidence, report: Report) -> Iterator[str]:
+def _strange(
+    con: duckdb.DuckDBPyConnection, relation: str, evidence: FolderEvidence, report: Report
+) -> Iterator[str]:
     """Tell how many rows of boxes are beyond what the release has."""
     if report.supersets is not None:
-        places = len(read_canonical(evidence.policy).quasi_identifiers)
         with engine.temporary(con) as workspace:
             name = f"{workspace}_boxes"
             with engine.registered(con, {name: report.supersets.bounds}):
-                rows = strange_boxes(con, templates.ident(name), places, report.classes)
+                rows = strange_boxes(con, templates.ident(name), relation, read_canonical(evidence.policy))
         if rows:
             yield f"{rows} of the supersets in the evidence are none that a release stores"
 

@@ -176,7 +176,7 @@ def _subject(
         name: read_proof(con, proofs[proof], name, STAGE) for name, proof in release.proofs.items()
     }
     boxes = read_supersets(con, proofs[release.supersets], STAGE) if release.supersets else None
-    lies += misshapen(con, home, room, release)
+    lies += misshapen(con, home, room, release, relation)
     count = engine.rows(con, templates.render("relation.sql.j2:count", relation=relation), STAGE)
     subject = _Subject(
         columns=columns,

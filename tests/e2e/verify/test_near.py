@@ -132,6 +132,10 @@ TRUE = {
     "the boxes twice": f"INSERT INTO {BOXES} FROM {BOXES}",
     "a box beyond 256": f"INSERT INTO {BOXES} VALUES (1987, 1, 1, 1)",
     "a rank beyond the classes": f"INSERT INTO {BOXES} VALUES (256, 1, 1987, 1999)",
+    "a rank beyond the values": f"UPDATE {BOXES} SET last = last + 1 WHERE last = (SELECT max(last) FROM {BOXES})",
+    "ranks apart": (
+        f"INSERT INTO {BOXES} SELECT 256, place, bound, bound FROM {BOXES}, unnest([first, last]) AS r(bound)"
+    ),
     "a column more": f"ALTER TABLE {BOXES} ADD COLUMN name VARCHAR",
     "other integers": f"ALTER TABLE {BOXES} ALTER superset TYPE INTEGER",
     "a view of boxes": f"ALTER TABLE {BOXES} RENAME TO other; CREATE VIEW {BOXES} AS FROM duckanon.other",
@@ -150,7 +154,6 @@ TRUE = {
 HARMLESS = {
     "other numbers": f"UPDATE {BOXES} SET superset = superset + 7",
     "a box again": f"INSERT INTO {BOXES} SELECT 250, place, first, last FROM {BOXES} WHERE superset = 1",
-    "an alternative again": f"INSERT INTO {BOXES} SELECT superset, place, first, first FROM {BOXES} WHERE superset = 1 AND first < last",
 }
 """Other boxes that are natural supersets: the claim is still true."""
 
