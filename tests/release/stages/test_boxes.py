@@ -34,7 +34,7 @@ def test_bounds_by_hand() -> None:
     bounds, held = bounds_of(BOTH, NULLS, inside(0, 1, 2, 3), [False, False])
     assert (bounds, held.sum()) == ([(2, 1, 2)], 4)
     bounds, held = bounds_of(BOTH, NULLS, inside(*range(5)), [False, False])
-    assert (bounds, held.all()) == ([], True)
+    assert (bounds, held.tolist()) == ([], [True] * 5)
 
 
 def test_texts_are_listed_and_null_is_no_end_of_an_interval() -> None:
