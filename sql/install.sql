@@ -668,63 +668,79 @@ class_size AS (
     FROM class_member GROUP BY class_member.attribute, class
 ),
 class_superset_emd AS (
-    WITH ranked AS (
-        SELECT class_member.attribute, class, dense_rank() OVER
-            (PARTITION BY class_member.attribute ORDER BY value ASC NULLS LAST) AS rank
-        FROM class_member
+    WITH present AS (
+        SELECT class_member.attribute, class, value, count(*) AS members
+        FROM class_member GROUP BY class_member.attribute, class, value
+    ),
+    ranked AS (
+        SELECT present.attribute, class, members, dense_rank() OVER
+            (PARTITION BY present.attribute ORDER BY value ASC NULLS LAST) AS rank
+        FROM present
     ),
     total AS (SELECT ranked.attribute, greatest(max(rank) - 1, 1) AS steps FROM ranked GROUP BY ranked.attribute),
-    placed AS (
-        SELECT ranked.attribute, held.superset, ranked.class, ranked.rank, row_number() OVER (PARTITION BY
-            ranked.attribute, held.superset ORDER BY ranked.rank ASC NULLS LAST) AS position
-        FROM ranked JOIN class_superset AS held ON held.class = ranked.class AND held.attribute = ranked.attribute
+    run AS (
+        SELECT ranked.attribute, class, rank, members, CAST(sum(members) OVER (PARTITION BY class) AS BIGINT) AS
+            class_size, CAST(sum(members) OVER along AS BIGINT) AS place
+        FROM ranked
+        WINDOW along AS (PARTITION BY class ORDER BY rank ASC NULLS LAST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT
+            ROW)
+    ),
+    held AS (
+        SELECT r.attribute, one.superset, r.class, r.class_size, r.rank, r.members, r.place - r.members AS begins,
+            r.place
+        FROM run AS r JOIN class_superset AS one ON one.class = r.class AND one.attribute = r.attribute
+    ),
+    domain AS (
+        SELECT held.attribute, superset, rank, CAST(sum(members) AS BIGINT) AS records
+        FROM held GROUP BY held.attribute, superset, rank
     ),
     summed AS (
-        SELECT placed.attribute, superset, class, rank, position, CAST(sum(rank) OVER (PARTITION BY placed.attribute,
-            superset ORDER BY position ASC NULLS LAST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS BIGINT) AS
-            rank_sum
-        FROM placed
-    ),
-    record AS (
-        SELECT summed.attribute, superset, class, rank, position, rank_sum, count(*) OVER (PARTITION BY superset, class)
-            AS members, row_number() OVER (PARTITION BY superset, class ORDER BY position ASC NULLS LAST) AS place
-        FROM summed
+        SELECT domain.attribute, superset, rank, CAST(sum(records) OVER along AS BIGINT) AS position,
+            CAST(sum(records * rank) OVER along AS BIGINT) AS rank_sum
+        FROM domain
+        WINDOW along AS (PARTITION BY domain.attribute, superset ORDER BY rank ASC NULLS LAST ROWS BETWEEN UNBOUNDED
+            PRECEDING AND CURRENT ROW)
     ),
     superset_size AS (
-        SELECT placed.attribute, superset, max(position) AS records FROM placed GROUP BY placed.attribute, superset
+        SELECT summed.attribute, superset, max(position) AS records FROM summed GROUP BY summed.attribute, superset
     ),
-    any_size AS (SELECT DISTINCT record.attribute, superset, members AS class_size FROM record),
     slot AS (
-        SELECT any_size.attribute, superset, class_size, unnest(generate_series(1, class_size)) AS place FROM any_size
+        SELECT held.attribute, superset, class_size, place FROM held
+        UNION
+        SELECT held.attribute, superset, class_size, 0 FROM held
+    ),
+    met AS (
+        SELECT s.attribute, s.superset, s.class_size, s.place, NULL AS rank, CAST(w.records * s.place AS HUGEINT) AS
+            mass, (w.records * s.place + s.class_size - 1) // s.class_size AS position
+        FROM slot AS s JOIN superset_size AS w ON w.superset = s.superset AND w.attribute = s.attribute
+        UNION ALL
+        SELECT summed.attribute, superset, NULL, NULL, rank, NULL, position FROM summed
     ),
     slot_end AS (
-        SELECT slot.attribute, slot.superset, slot.class_size, slot.place, whole.records * slot.place AS upper,
-            (whole.records * slot.place + slot.class_size - 1) // slot.class_size AS position
-        FROM slot JOIN superset_size AS whole ON whole.superset = slot.superset AND whole.attribute = slot.attribute
+        SELECT met.attribute, superset, class_size, place, mass, min(rank) OVER up AS rank
+        FROM met
+        WINDOW up AS (PARTITION BY met.attribute, superset ORDER BY position DESC NULLS LAST, rank ASC NULLS LAST ROWS
+            BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
     ),
     slot_sum AS (
-        SELECT e.attribute, e.superset, e.class_size, e.place, e.upper, CAST(e.upper AS HUGEINT) * here.rank +
-            CAST(e.class_size AS HUGEINT) * (here.rank_sum - here.position * here.rank) AS upper_sum
+        SELECT e.attribute, e.superset, e.class_size, e.place, e.mass, e.mass * e.rank + CAST(e.class_size AS HUGEINT) *
+            (here.rank_sum - here.position * here.rank) AS ranks
         FROM slot_end AS e
-        JOIN summed AS here ON (here.superset = e.superset AND here.position = e.position) AND here.attribute =
-            e.attribute
-    ),
-    stretch AS (
-        SELECT slot_sum.attribute, superset, class_size, place, upper, upper_sum, coalesce(lag(upper) OVER along, 0) AS
-            lower, coalesce(lag(upper_sum) OVER along, 0) AS lower_sum
-        FROM slot_sum
-        WINDOW along AS (PARTITION BY slot_sum.attribute, superset, class_size ORDER BY place ASC NULLS LAST)
+        JOIN summed AS here ON (here.superset = e.superset AND here.rank = e.rank) AND here.attribute = e.attribute
     ),
     share AS (
-        SELECT r.attribute, r.class, r.superset, z.class_size, CASE
-            WHEN r.position * z.class_size <= z.lower THEN z.upper_sum - z.lower_sum - r.rank * (z.upper - z.lower)
-            WHEN r.position * z.class_size >= z.upper THEN r.rank * (z.upper - z.lower) - z.upper_sum + z.lower_sum
-            ELSE z.lower_sum + z.upper_sum - CAST(z.lower + z.upper AS HUGEINT) * r.rank +
-                CAST(2 * z.class_size AS HUGEINT) * (r.position * r.rank - r.rank_sum)
+        SELECT h.attribute, h.class, h.superset, h.class_size, CASE
+            WHEN own.position * h.class_size <= a.mass THEN z.ranks - a.ranks - h.rank * (z.mass - a.mass)
+            WHEN own.position * h.class_size >= z.mass THEN h.rank * (z.mass - a.mass) - z.ranks + a.ranks
+            ELSE a.ranks + z.ranks - (a.mass + z.mass) * h.rank + CAST(2 * h.class_size AS HUGEINT) *
+                (own.position * h.rank - own.rank_sum)
         END AS area
-        FROM record AS r
-        JOIN stretch AS z ON (z.superset = r.superset AND z.class_size = r.members AND z.place = r.place) AND
-            z.attribute = r.attribute
+        FROM held AS h
+        JOIN summed AS own ON (own.superset = h.superset AND own.rank = h.rank) AND own.attribute = h.attribute
+        JOIN slot_sum AS a ON (a.superset = h.superset AND a.class_size = h.class_size AND a.place = h.begins) AND
+            a.attribute = h.attribute
+        JOIN slot_sum AS z ON (z.superset = h.superset AND z.class_size = h.class_size AND z.place = h.place) AND
+            z.attribute = h.attribute
     ),
     class_area AS (
         SELECT share.attribute, class, superset, class_size, sum(area) AS area
@@ -1022,24 +1038,26 @@ class_superset_emd AS (
         SELECT present.attribute, class, CAST(sum(members) AS BIGINT) AS members
         FROM present GROUP BY present.attribute, class
     ),
+    held AS (
+        SELECT present.attribute, one.superset, present.class, present.value, present.members
+        FROM present JOIN class_superset AS one ON one.class = present.class AND one.attribute = present.attribute
+    ),
     domain AS (
-        SELECT present.attribute, held.superset, present.value, CAST(sum(present.members) AS BIGINT) AS records
-        FROM present JOIN class_superset AS held ON held.class = present.class AND held.attribute = present.attribute
-        GROUP BY present.attribute, held.superset, present.value
+        SELECT held.attribute, superset, value, CAST(sum(members) AS BIGINT) AS records
+        FROM held GROUP BY held.attribute, superset, value
     ),
     superset_size AS (
         SELECT domain.attribute, superset, CAST(sum(records) AS BIGINT) AS records
         FROM domain GROUP BY domain.attribute, superset
     ),
     difference AS (
-        SELECT present.attribute, present.class, held.superset, class_size.members AS class_size, superset_size.records
-            AS superset_size, abs(CAST(superset_size.records AS HUGEINT) * present.members - class_size.members *
+        SELECT held.attribute, held.class, held.superset, class_size.members AS class_size, superset_size.records AS
+            superset_size, abs(CAST(superset_size.records AS HUGEINT) * held.members - class_size.members *
             domain.records) - class_size.members * domain.records AS gain
-        FROM present JOIN class_superset AS held ON held.class = present.class AND held.attribute = present.attribute
-        JOIN class_size ON class_size.class = present.class AND class_size.attribute = present.attribute
-        JOIN superset_size ON superset_size.superset = held.superset AND superset_size.attribute = present.attribute
-        JOIN domain ON (domain.superset = held.superset AND domain.value IS NOT DISTINCT FROM present.value) AND
-            domain.attribute = present.attribute
+        FROM held JOIN class_size ON class_size.class = held.class AND class_size.attribute = held.attribute
+        JOIN superset_size ON superset_size.superset = held.superset AND superset_size.attribute = held.attribute
+        JOIN domain ON (domain.superset = held.superset AND domain.value IS NOT DISTINCT FROM held.value) AND
+            domain.attribute = held.attribute
     ),
     class_gain AS (
         SELECT difference.attribute, class, superset, class_size, superset_size, sum(gain) AS gain

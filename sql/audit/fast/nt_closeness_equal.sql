@@ -17,11 +17,15 @@ class_size AS (
     FROM present
     GROUP BY class
 ),
-domain AS (
-    SELECT held.superset, present.value, CAST(sum(present.members) AS BIGINT) AS records
+held AS (
+    SELECT one.superset, present.class, present.value, present.members
     FROM present
-    JOIN class_superset AS held ON held.class = present.class
-    GROUP BY held.superset, present.value
+    JOIN class_superset AS one ON one.class = present.class
+),
+domain AS (
+    SELECT superset, value, CAST(sum(members) AS BIGINT) AS records
+    FROM held
+    GROUP BY superset, value
 ),
 superset_size AS (
     SELECT superset, CAST(sum(records) AS BIGINT) AS records
@@ -30,15 +34,14 @@ superset_size AS (
 ),
 difference AS (
     SELECT
-        present.class, held.superset, class_size.members AS class_size,
+        held.class, held.superset, class_size.members AS class_size,
         superset_size.records AS superset_size,
-        abs(CAST(superset_size.records AS HUGEINT) * present.members - class_size.members * domain.records)
+        abs(CAST(superset_size.records AS HUGEINT) * held.members - class_size.members * domain.records)
         - class_size.members * domain.records AS gain
-    FROM present
-    JOIN class_superset AS held ON held.class = present.class
-    JOIN class_size ON class_size.class = present.class
+    FROM held
+    JOIN class_size ON class_size.class = held.class
     JOIN superset_size ON superset_size.superset = held.superset
-    JOIN domain ON domain.superset = held.superset AND domain.value IS NOT DISTINCT FROM present.value
+    JOIN domain ON domain.superset = held.superset AND domain.value IS NOT DISTINCT FROM held.value
 ),
 class_gain AS (
     SELECT class, superset, class_size, superset_size, sum(gain) AS gain

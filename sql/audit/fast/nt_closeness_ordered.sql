@@ -7,50 +7,50 @@
 -- violation: none; verdict_nt_closeness.sql looks for a superset that is large and near enough
 -- source: Li et al. 2010 (TKDE 22, 7), (n, t)-closeness; t_closeness_ordered.sql explains the sum. The
 --         superset takes the place of the table; ranks and m are those of the whole table. NULL comes last.
-WITH ranked AS (SELECT class, dense_rank() OVER (ORDER BY value ASC NULLS LAST) AS rank FROM class_member),
+WITH present AS (SELECT class, value, count(*) AS members FROM class_member GROUP BY class, value),
+ranked AS (SELECT class, members, dense_rank() OVER (ORDER BY value ASC NULLS LAST) AS rank FROM present),
 total AS (SELECT greatest(max(rank) - 1, 1) AS steps FROM ranked),
-placed AS (
-    SELECT held.superset, ranked.class, ranked.rank,
-        row_number() OVER (PARTITION BY held.superset ORDER BY ranked.rank ASC) AS position
-    FROM ranked JOIN class_superset AS held ON held.class = ranked.class
+run AS (
+    SELECT class, rank, members, CAST(sum(members) OVER (PARTITION BY class) AS BIGINT) AS class_size,
+        CAST(sum(members) OVER along AS BIGINT) AS place
+    FROM ranked WINDOW along AS (PARTITION BY class ORDER BY rank ASC ROWS UNBOUNDED PRECEDING)
 ),
+held AS (
+    SELECT one.superset, r.class, r.class_size, r.rank, r.members, r.place - r.members AS begins, r.place
+    FROM run AS r JOIN class_superset AS one ON one.class = r.class
+),
+domain AS (SELECT superset, rank, CAST(sum(members) AS BIGINT) AS records FROM held GROUP BY superset, rank),
 summed AS (
-    SELECT superset, class, rank, position, CAST(sum(rank) OVER (
-        PARTITION BY superset ORDER BY position ASC ROWS UNBOUNDED PRECEDING) AS BIGINT) AS rank_sum
-    FROM placed
+    SELECT superset, rank, CAST(sum(records) OVER along AS BIGINT) AS position,
+        CAST(sum(records * rank) OVER along AS BIGINT) AS rank_sum
+    FROM domain WINDOW along AS (PARTITION BY superset ORDER BY rank ASC ROWS UNBOUNDED PRECEDING)
 ),
-record AS (
-    SELECT superset, class, rank, position, rank_sum, count(*) OVER (PARTITION BY superset, class) AS members,
-        row_number() OVER (PARTITION BY superset, class ORDER BY position ASC) AS place FROM summed
+superset_size AS (SELECT superset, max(position) AS records FROM summed GROUP BY superset),
+slot AS (SELECT superset, class_size, place FROM held UNION SELECT superset, class_size, 0 FROM held),
+met AS (
+    SELECT s.superset, s.class_size, s.place, NULL AS rank, CAST(w.records * s.place AS HUGEINT) AS mass,
+        (w.records * s.place + s.class_size - 1) // s.class_size AS position
+    FROM slot AS s JOIN superset_size AS w ON w.superset = s.superset
+    UNION ALL SELECT superset, NULL, NULL, rank, NULL, position FROM summed
 ),
-superset_size AS (SELECT superset, max(position) AS records FROM placed GROUP BY superset),
-any_size AS (SELECT DISTINCT superset, members AS class_size FROM record),
-slot AS (SELECT superset, class_size, unnest(generate_series(1, class_size)) AS place FROM any_size),
 slot_end AS (
-    SELECT slot.superset, slot.class_size, slot.place, whole.records * slot.place AS upper,
-        (whole.records * slot.place + slot.class_size - 1) // slot.class_size AS position
-    FROM slot JOIN superset_size AS whole ON whole.superset = slot.superset
+    SELECT superset, class_size, place, mass, min(rank) OVER up AS rank FROM met
+    WINDOW up AS (PARTITION BY superset ORDER BY position DESC, rank ASC NULLS LAST ROWS UNBOUNDED PRECEDING)
 ),
 slot_sum AS (
-    SELECT e.superset, e.class_size, e.place, e.upper, CAST(e.upper AS HUGEINT) * here.rank
-        + CAST(e.class_size AS HUGEINT) * (here.rank_sum - here.position * here.rank) AS upper_sum
-    FROM slot_end AS e JOIN summed AS here ON here.superset = e.superset AND here.position = e.position
-),
-stretch AS (
-    SELECT superset, class_size, place, upper, upper_sum,
-        coalesce(lag(upper) OVER along, 0) AS lower, coalesce(lag(upper_sum) OVER along, 0) AS lower_sum
-    FROM slot_sum WINDOW along AS (PARTITION BY superset, class_size ORDER BY place ASC)
+    SELECT e.superset, e.class_size, e.place, e.mass, e.mass * e.rank
+        + CAST(e.class_size AS HUGEINT) * (here.rank_sum - here.position * here.rank) AS ranks
+    FROM slot_end AS e JOIN summed AS here ON here.superset = e.superset AND here.rank = e.rank
 ),
 share AS (
-    SELECT r.class, r.superset, z.class_size, CASE
-        WHEN r.position * z.class_size <= z.lower
-            THEN z.upper_sum - z.lower_sum - r.rank * (z.upper - z.lower)
-        WHEN r.position * z.class_size >= z.upper
-            THEN r.rank * (z.upper - z.lower) - z.upper_sum + z.lower_sum
-        ELSE z.lower_sum + z.upper_sum - CAST(z.lower + z.upper AS HUGEINT) * r.rank
-            + CAST(2 * z.class_size AS HUGEINT) * (r.position * r.rank - r.rank_sum) END AS area
-    FROM record AS r JOIN stretch AS z
-        ON z.superset = r.superset AND z.class_size = r.members AND z.place = r.place
+    SELECT h.class, h.superset, h.class_size, CASE
+        WHEN own.position * h.class_size <= a.mass THEN z.ranks - a.ranks - h.rank * (z.mass - a.mass)
+        WHEN own.position * h.class_size >= z.mass THEN h.rank * (z.mass - a.mass) - z.ranks + a.ranks
+        ELSE a.ranks + z.ranks - (a.mass + z.mass) * h.rank
+            + CAST(2 * h.class_size AS HUGEINT) * (own.position * h.rank - own.rank_sum) END AS area
+    FROM held AS h JOIN summed AS own ON own.superset = h.superset AND own.rank = h.rank
+    JOIN slot_sum AS a ON a.superset = h.superset AND a.class_size = h.class_size AND a.place = h.begins
+    JOIN slot_sum AS z ON z.superset = h.superset AND z.class_size = h.class_size AND z.place = h.place
 ),
 class_area AS (
     SELECT class, superset, class_size, sum(area) AS area FROM share GROUP BY class, superset, class_size)
