@@ -125,7 +125,8 @@ def near_ways(
     if n <= CLASS_OF_N_MAX_TIMES * policy.k:
         yield replace(policy, k=n, t=None, n=None), without_t(limits)
     merging = policy.p_percent is not None or policy.k_subsets is not None
-    if not merging and fits_memory(staged, embedded):
+    # A box of all records has to keep l and the bounds of shares.
+    if not merging and limits.whole_reaches and fits_memory(staged, embedded):
         yield replace(policy, suppression_limit=0), limits
 
 
