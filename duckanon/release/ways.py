@@ -9,8 +9,8 @@ from duckanon.errors import InfeasibleError
 from duckanon.kernels.compose import EFFORTS
 from duckanon.kernels.recipes import MDAV_MAX_RECORDS
 from duckanon.policy.reported import DIGITS, reported_loss
-from duckanon.release.stages.boxes import without_t
 from duckanon.release.stages.embed import dimensions
+from duckanon.release.stages.partition.boxes import without_t
 from duckanon.release.stages.partition.pool import LARGE_TABLE_RECORDS
 
 if TYPE_CHECKING:
