@@ -94,7 +94,8 @@ def _judged(attribute: Attribute | None, policy: AuditPolicy) -> str:
         return "nothing" if policy.k is None else f"k ≥ {policy.k}"
     asked = []
     if attribute.t is not None:
-        asked.append(f"t ≤ {threshold(attribute.t)}")
+        group = "" if policy.n is None else f" from a group of {policy.n:,} records"
+        asked.append(f"t ≤ {threshold(attribute.t)}{group}")
     for columns, t in (policy.joint_t or {}).items():
         if isinstance(columns, tuple) and fold(attribute.name) in map(fold, columns):
             asked.append(f"t of {clean(key_text(columns))} together ≤ {threshold(t)}")
@@ -193,6 +194,7 @@ NAMES = {
     "recursive_l_diversity": "recursive l-diversity",
     "t_closeness": "t-closeness",
     "joint_t_closeness": "joint t-closeness",
+    "nt_closeness": "(n, t)-closeness",
     "alpha_k_anonymity": "(alpha, k)-anonymity",
     "delta_disclosure": "delta-disclosure privacy",
     "delta_disclosure_present": "delta of the values that a class holds",
@@ -218,15 +220,23 @@ _MEANS = {
     "joint_t_closeness": (
         "No class differs more than this from the whole table in these columns together, from 0 to 1."
     ),
+    "nt_closeness": (
+        "No class differs more than this from a large group that holds it: all records within some bounds of "
+        "the quasi-identifiers."
+    ),
     "alpha_k_anonymity": "No sensitive value has a larger share of a class.",
     "delta_disclosure": "No value of the table is much rarer, more frequent or missing in a class.",
     "beta_likeness": "No sensitive value is much more frequent in a class than in the table.",
     "enhanced_beta_likeness": "No value gains more in a class than beta, and than its rarity, allow.",
 }
 """Meaning of measures for a reader; other measures are explained by the header of their audit."""
-_SYMBOLS = {"k_anonymity": "k", "k_anonymity_subset": "k", "t_closeness": "t", "joint_t_closeness": "t"} | {
-    measure: option.replace("enhanced_", "") for option, measure in SHARE_MEASURES.items()
-}
+_SYMBOLS = {
+    "k_anonymity": "k",
+    "k_anonymity_subset": "k",
+    "t_closeness": "t",
+    "joint_t_closeness": "t",
+    "nt_closeness": "t",
+} | {measure: option.replace("enhanced_", "") for option, measure in SHARE_MEASURES.items()}
 
 RISKS = {
     "prosecutor_max": "Highest risk of a single record: 1 / size of the smallest class",
