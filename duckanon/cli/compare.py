@@ -129,7 +129,8 @@ def linkage(
     )
     wanted = read_flags({"sensitive": flags["sensitive"]}).get("sensitive")
     second = files.beside(release, SECOND_ENDING)
-    with files.opened(original, release, trees=trees, trust=trust) as con:
+    beside_it = [second] if wanted is not None and Path(second).is_file() else []
+    with files.opened(original, release, *beside_it, trees=trees, trust=trust) as con:
         before, after = (
             files.relation(con, name, trust=trust, reading=reading) for name in (original, release)
         )

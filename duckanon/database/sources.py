@@ -223,18 +223,38 @@ def _listed(name: str) -> list[str]:
     with engine.in_memory() as con:
         query = templates.render("files/stored.sql.j2:meant", name=name)
         found = sorted(file for (file,) in engine.rows(con, query, f"pattern {name!r}", error=SourceError))
+    try:
+        _check_reached(Path(path.anchor or os.curdir), path.parts[bool(path.anchor) :])
+    except OSError as unread:
+        raise SourceError(f"{name!r}: {unread.filename!r} cannot be read: {unread.strerror}") from unread
     if not found:
         raise SourceError(f"{name!r} matches no file")
     return found
 
 
+def _refuse(unread: OSError) -> None:
+    raise unread
+
+
+def _check_reached(folder: Path, parts: Sequence[str]) -> None:
+    """Raise if a folder that a pattern leads into cannot be listed: DuckDB passes over its files."""
+    part, *deeper = parts
+    if part == "**":
+        for _ in os.walk(folder, onerror=_refuse):
+            pass
+    elif _PATTERN.search(part):
+        with os.scandir(folder) as entries:
+            below = [folder / one.name for one in entries if fnmatch.fnmatchcase(one.name, part)]
+        for place in below if deeper else ():
+            if place.is_dir():
+                _check_reached(place, deeper)
+    elif (folder / part).is_dir() and deeper:
+        _check_reached(folder / part, deeper)
+
+
 def _below(folder: Path) -> Iterator[str]:
     """Give the files below a folder that have one of our endings; hidden ones and marks of Spark have not."""
-
-    def refuse(unread: OSError) -> None:
-        raise unread
-
-    for place, folders, names in os.walk(folder, onerror=refuse):
+    for place, folders, names in os.walk(folder, onerror=_refuse):
         folders[:] = [one for one in folders if not one.startswith((".", "_"))]
         for one in names:
             if not one.startswith((".", "_")) and _ending(one) in FORMS:

@@ -41,8 +41,8 @@ EFFORTS = {
     "best": "as balanced, with more tries",
 }
 
-NEAR = "t from all records, or from supersets of at least so many records if that loses less"
-NOT_NEAR = "no supersets of so many records are tried: t is the distance from all records"
+SUPERSETS_TRIED = "t from all records, or from supersets of at least so many records if that loses less"
+SUPERSETS_NOT_TRIED = "no supersets of so many records are tried: t is the distance from all records"
 """Reasons for the supersets of a policy with n."""
 
 PlanRow = tuple[str, str | None, str, str | None]
@@ -70,7 +70,7 @@ def explain(con: duckdb.DuckDBPyConnection, source: Source, policy: Policy) -> p
             how = [*_partition_rows(staged, tiles, plan, policy, size), *_recode_rows(staged, embedded)]
         if policy.n is not None:
             tried = any(True for _ in near_ways(staged, embedded, limits, policy))
-            how.append(("supersets", None, f"{policy.n}", NEAR if tried else NOT_NEAR))
+            how.append(("supersets", None, f"{policy.n}", SUPERSETS_TRIED if tried else SUPERSETS_NOT_TRIED))
     left_out = f"{staged.left_out} left out for a NULL" if staged.left_out else None
     rows = [("records", None, f"{staged.size}", left_out), *how, *_distance_rows(staged, policy)]
     columns = [arrow.column(column, pa.string()) for column in zip(*rows, strict=True)]

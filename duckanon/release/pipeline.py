@@ -16,10 +16,10 @@ from duckanon.errors import InfeasibleError, PolicyError
 from duckanon.policy.reported import reported_loss
 from duckanon.release.stages.advise.advise import advise
 from duckanon.release.stages.audit import audit
-from duckanon.release.stages.boxes import ALL_RECORDS, boxes, supersets
 from duckanon.release.stages.bucket import bucket, drop_tiles
 from duckanon.release.stages.embed import embed
 from duckanon.release.stages.limit import limit
+from duckanon.release.stages.partition.boxes import ALL_RECORDS, box_tiles, supersets
 from duckanon.release.stages.partition.partition import partition
 from duckanon.release.stages.protect import protect
 from duckanon.release.stages.recode import recode
@@ -216,8 +216,10 @@ def one_way(
     con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, limits: Limits, policy: Policy
 ) -> Way:
     """The classes of a policy, which keep k, l and t, of several columns together, too."""
-    deal = bucket if policy.n is None else boxes
-    tiles: Tiles = deal(con, staged, embedded, limits, policy)
+    if policy.n is None:
+        tiles: Tiles = bucket(con, staged, embedded, limits, policy)
+    else:
+        tiles = box_tiles(con, staged, embedded, limits, policy)
     with interrupts.cleanup(con, lambda: drop_tiles(con, tiles)):
         partitioned: Partitioned = partition(con, staged, embedded, limits, tiles, policy)
     classes: Classes = repair(con, staged, embedded, limits, partitioned, policy)

@@ -9,8 +9,8 @@ from duckanon.errors import InfeasibleError
 from duckanon.kernels.compose import EFFORTS
 from duckanon.kernels.recipes import MDAV_MAX_RECORDS
 from duckanon.policy.reported import DIGITS, reported_loss
-from duckanon.release.stages.boxes import without_t
 from duckanon.release.stages.embed import dimensions
+from duckanon.release.stages.partition.boxes import without_t
 from duckanon.release.stages.partition.pool import LARGE_TABLE_RECORDS
 
 if TYPE_CHECKING:
@@ -125,7 +125,8 @@ def near_ways(
     if n <= CLASS_OF_N_MAX_TIMES * policy.k:
         yield replace(policy, k=n, t=None, n=None), without_t(limits)
     merging = policy.p_percent is not None or policy.k_subsets is not None
-    if not merging and fits_memory(staged, embedded):
+    # A box of all records has to keep l and the bounds of shares.
+    if not merging and limits.whole_reaches and fits_memory(staged, embedded):
         yield replace(policy, suppression_limit=0), limits
 
 

@@ -284,6 +284,9 @@ def _agree(
 ) -> None:
     """Raise unless an audit of these rows by this policy gives the same report, so the page is consistent."""
     known = audit_columns(attributes, policy, trees)
+    if policy.n is not None:
+        # The distance from the whole table is reported and not judged.
+        known = [replace(one, t=None) for one in known]
     asked = [replace(one, name=column.place) for one, column in zip(known, copies.sensitive, strict=True)]
     names = dict(labels_of(asked, known))
     relation = named("temp", copies.released)

@@ -94,8 +94,8 @@ def _judged(attribute: Attribute | None, policy: AuditPolicy) -> str:
         return "nothing" if policy.k is None else f"k ≥ {policy.k}"
     asked = []
     if attribute.t is not None:
-        group = "" if policy.n is None else f" from a group of {policy.n:,} records"
-        asked.append(f"t ≤ {threshold(attribute.t)}{group}")
+        near = "" if policy.n is None else f" from {policy.n} or more records"
+        asked.append(f"t ≤ {threshold(attribute.t)}{near}")
     for columns, t in (policy.joint_t or {}).items():
         if isinstance(columns, tuple) and fold(attribute.name) in map(fold, columns):
             asked.append(f"t of {clean(key_text(columns))} together ≤ {threshold(t)}")
@@ -221,8 +221,7 @@ _MEANS = {
         "No class differs more than this from the whole table in these columns together, from 0 to 1."
     ),
     "nt_closeness": (
-        "No class differs more than this from a large group that holds it: all records within some bounds of "
-        "the quasi-identifiers."
+        "No class differs more than this from a natural superset of n or more records, from 0 to 1."
     ),
     "alpha_k_anonymity": "No sensitive value has a larger share of a class.",
     "delta_disclosure": "No value of the table is much rarer, more frequent or missing in a class.",

@@ -228,6 +228,9 @@ def test_warnings_speak_in_flags_too(hospital: Path) -> None:
     stream = ["stream", "patients.csv", "out.csv", "--qi", "age", "-k", "10", "--delay", "20"]
     told = run(hospital, *stream)[2]
     assert "warning: --delay 20 is less than 5 k = 50" in told
+    (hospital / "codes.csv").write_text("zip\n" + "12111\n" * 6)
+    told = run(hospital, "anonymize", "codes.csv", "released.csv", "--qi", "zip", "-k", "3")[2]
+    assert "set --recode zip=mean if it is a quantity, or --recode zip=mode to confirm" in told
 
 
 def test_errors_of_a_policy_file_speak_toml(hospital: Path) -> None:

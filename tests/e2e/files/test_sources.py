@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import gzip
 import io
@@ -323,6 +324,26 @@ def test_joined_files_have_the_records_of_each(
     with files.opened(str(tmp_path)) as con:
         found = engine.rows(con, f"FROM {files.relation(con, str(tmp_path))}", "test")
     assert [age for (age,) in found] == records
+
+
+@pytest.mark.parametrize("source", ["in", "in/**/*.csv", "in/*/*.csv"])
+def test_a_folder_that_cannot_be_listed_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    """DuckDB lists the files of the other folders; root may list all, so the system is asked in its place."""
+    for place in ("in/open", "in/shut"):
+        write(tmp_path / place / "1.csv", TEXT)
+    listed = os.scandir
+
+    def scandir(path: str | Path = ".") -> object:
+        if os.path.basename(path) == "shut":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    code, out, err = run(tmp_path, "audit", source, "--qi", "age", "-k", "2")
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert "cannot be read: Permission denied" in err
 
 
 def test_folders_name_a_column_in_any_case(tmp_path: Path) -> None:

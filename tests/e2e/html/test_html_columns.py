@@ -191,6 +191,16 @@ def test_t_of_columns_together_is_told_in_words_and_judges_each(con: duckdb.Duck
     assert re.findall(r"tells? too much of (\w)", words) == ["c"]
 
 
+def test_t_from_supersets_is_told_in_words(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute("CREATE TABLE halves AS SELECT i // 10 AS q, i // 20 AS a FROM range(40) AS r(i)")
+    policy = AuditPolicy(quasi_identifiers="q", sensitive="a", k=5, t=0.3, n=20)
+    root = pages.tree(html_report(con, "halves", duckanon.audit(con, "halves", policy), policy, now=NOW))
+    judged = {row[0]: row[3] for row in pages.cells(root, "Every released column")[1:]}
+    assert judged == {"q": "k ≥ 5", "a": "t ≤ 0.3 from 20 or more records"}
+    # Each half of the table has one value, as its classes have.
+    assert "(n, t)-closeness of a 0 asked for: t at most 0.3" in pages.text(root)
+
+
 def test_a_policy_tells_its_insensitive_columns_and_those_that_it_drops(
     con: duckdb.DuckDBPyConnection,
 ) -> None:

@@ -61,6 +61,26 @@ def test_the_examples_of_a_page_run_and_it_is_short(page: str, folder: Path) -> 
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
+def test_the_attack_on_a_release_of_two_tables_runs_as_printed(tmp_path: Path) -> None:
+    """Classes of three have each of the three diagnoses once, so the counts of a class find a third."""
+    with patients(tmp_path / "hospital.duckdb") as con:
+        con.execute(
+            "CREATE ANONYMIZED VIEW patients_anon AS SELECT age, zip, diagnosis FROM patients "
+            "WITH (quasi_identifiers = (age, zip), sensitive = diagnosis, k = 3, l = 3, release = 'anatomy')"
+        )
+        for name in ("release.duckdb", "release.csv"):
+            con.execute(f"EXPORT ANONYMIZED VIEW patients_anon TO '{tmp_path / name}'")
+        con.execute(f"COPY patients TO '{tmp_path / 'patients.csv'}'")
+    lines = examples("linkage", "sh")[1].splitlines()
+    assert len(lines) == 2
+    for line in lines:
+        done = command(*shlex.split(line, comments=True)[1:], cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        (found,) = [one.split() for one in done.stdout.splitlines() if one.startswith("diagnosis ")]
+        assert (found[1], round(float(found[3]), 3)) == ("60", 0.333)
+
+
 @pytest.mark.parametrize(
     "release",
     slowly(["release.csv", "release.duckdb:patients_anon", "hospital.duckdb:patients_anon"], one_of=3),

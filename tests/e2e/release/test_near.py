@@ -13,7 +13,7 @@ import pytest
 import duckanon
 from duckanon.cli.main import main
 from duckanon.errors import InfeasibleError
-from duckanon.release.stages.boxes import ALL_RECORDS
+from duckanon.release.stages.partition.boxes import ALL_RECORDS
 from tests import oracle_near
 from tests.examples import some
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from duckanon.policy.policy import Policy
-from duckanon.release.stages.boxes import bounds_of, boxes, without_t
 from duckanon.release.stages.bucket import stream
 from duckanon.release.stages.embed import embed
 from duckanon.release.stages.limit import limit
+from duckanon.release.stages.partition.boxes import bounds_of, box_tiles, without_t
 from duckanon.release.stages.stage import stage
 
 BOTH = np.array([[0, 0, 1, 2, 3], [0, 1, 1, 0, 2]])
@@ -62,7 +62,7 @@ def test_every_record_is_in_a_box_of_n_records_that_keeps_l(n: int) -> None:
     staged = stage(con, "FROM people", policy, "w")
     embedded = embed(con, staged, policy)
     limits = limit(con, staged, embedded, policy)
-    tiles = boxes(con, staged, embedded, limits, policy)
+    tiles = box_tiles(con, staged, embedded, limits, policy)
     found = list(stream(con, embedded, limits, tiles))
     assert len(found) == tiles.count > 1
     assert sorted(np.concatenate([box.record_id for box in found])) == list(range(1, 201))

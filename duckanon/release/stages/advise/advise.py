@@ -136,12 +136,12 @@ def coded(name: str, *, averaged: bool) -> str:
     if averaged:
         return (
             f"quasi-identifier {name!r} is named like a code, and means of codes say nothing: set recode = "
-            f"{{{name}: 'mode'}}, or {{{name}: 'mean'}} if it is a quantity"
+            f"{{{name}: 'mode'}}, or recode = {{{name}: 'mean'}} if it is a quantity"
         )
     return (
         f"quasi-identifier {name!r} holds numbers and is named like a code: each class releases its most "
-        f"frequent value; set recode = {{{name}: 'mean'}} if it is a quantity, or {{{name}: 'mode'}} to "
-        "confirm"
+        f"frequent value; set recode = {{{name}: 'mean'}} if it is a quantity, or recode = "
+        f"{{{name}: 'mode'}} to confirm"
     )
 
 

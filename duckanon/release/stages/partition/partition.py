@@ -19,7 +19,6 @@ from duckanon.database.spool import Spool, spool_folder
 from duckanon.kernels.merge import violations_of
 from duckanon.kernels.recipes import MDAV_MAX_RECORDS
 from duckanon.literature.mondrian_suppressed import Suppression
-from duckanon.release.stages.boxes import box_thresholds
 from duckanon.release.stages.bucket import CUTTING_METHODS, stream, subset
 from duckanon.release.stages.classes import (
     Classes,
@@ -32,6 +31,7 @@ from duckanon.release.stages.classes import (
 )
 from duckanon.release.stages.embed import coordinates, cut_attributes, cut_points, dimensions
 from duckanon.release.stages.limit import thresholds_of
+from duckanon.release.stages.partition.boxes import box_thresholds
 from duckanon.release.stages.partition.generalize import generalize
 from duckanon.release.stages.partition.leave_out import leave_out, leaves_out
 from duckanon.release.stages.partition.plan import (
@@ -92,7 +92,7 @@ class Partitioned:
     sample: Sample | None = None  # some records of the middle tile
     pooled: bool = False  # whether the worst classes of all tiles were searched together
     leaving: bool = False  # whether the partition, not the repair, left records out
-    boxes: npt.NDArray[np.int64] | None = None  # (m,) box of each class, see `stages.boxes`
+    boxes: npt.NDArray[np.int64] | None = None  # (m,) box of each class, see `partition.boxes`
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def without_t(limits: Limits) -> Limits:
 
 
 @progress.step("boxes")
-def boxes(
+def box_tiles(
     con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, limits: Limits, policy: Policy
 ) -> Tiles:
     """Boxes of n records or more as tiles: every record is in one. O(n log n), all records in memory."""
