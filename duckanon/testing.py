@@ -36,6 +36,7 @@ def assert_private(
     k: SupportsIndex | None = None,
     l: Number | Mapping[str, Number] | None = None,  # noqa: E741 - l-diversity has this name everywhere
     t: Number | Mapping[Any, Number] | None = None,
+    n: SupportsIndex | None = None,
     l_diversity: LDiversity = "distinct",
     c: Number | None = None,
     alpha: AlphaNumber | None = None,
@@ -64,7 +65,7 @@ def assert_private(
     k, l, t, alpha, delta, beta, enhanced_beta : numbers, optional
         Thresholds, at least one of them; all but k are one number, or numbers by column, and k also a number
         by subset of the quasi-identifiers.
-    l_diversity, c, distance, order, hierarchies, suppressed, k_subsets
+    n, l_diversity, c, distance, order, hierarchies, suppressed, k_subsets
         As in `AuditPolicy`. Tables of hierarchies are read from the connection of `table`.
     con : Connection or duckdb.DuckDBPyConnection, optional
         Connection of a table that is given by name.
@@ -97,6 +98,7 @@ def assert_private(
         sensitive=sensitive,
         k=k,
         t=t,
+        n=n,
         l=l,
         l_diversity=l_diversity,
         c=c,

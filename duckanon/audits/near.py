@@ -7,6 +7,7 @@ violates.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +74,16 @@ def audited_near(
     measures = (*report.measures[:at], *(measure for measure, _ in found), *report.measures[at:])
     violations = [*report.violations, *(one for _, worst in found for one in worst)]
     listed = tuple(worst_first(violations)[:VIOLATIONS_LISTED])
-    return replace(report, measures=measures, violations=listed, supersets=used)
+    few = f"n = {n:,} is more than the records of the table, so no group is large enough for any class"
+    # The whole table holds every class: a distance is infinite only if the table has fewer than n records.
+    warnings = [few] if any(measure.value == math.inf for measure, _ in found) else []
+    return replace(
+        report,
+        measures=measures,
+        violations=listed,
+        warnings=(*report.warnings, *warnings),
+        supersets=used,
+    )
 
 
 def _text(step: str, values: Mapping[str, Any]) -> str:

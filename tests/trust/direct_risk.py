@@ -29,6 +29,7 @@ NEAREST = "class, class_size, superset_size, value, violated"
 HELD = values(
     "class_superset", "class, superset", "(1, 0), (2, 0), (3, 0), (1, 5), (2, 5), (3, 6), (1, 7), (3, 7)"
 )
+WHOLE = values("class_superset", "class, superset", "(1, 0), (2, 0)")
 SIZES = values("class_size", "class, class_size", "(7, 4), (8, 6), (9, 6), (10, 12), (11, 6)")
 # Class 7 is at 0.2 of a group of 10; class 8 above it everywhere; class 9 has no group of 10; class 10 is one;
 # class 11 is as near to a group of 15 as to one of 10.
@@ -42,6 +43,17 @@ STEP = values("class_superset_emd", SUPERSETS, """
     (7, 1, 4, 10, 3::HUGEINT, 4::HUGEINT, 0.75::DOUBLE),
     (8, 1, 4, 10, 750000000001, 1000000000000, 0.750000000001)""")  # fmt: skip
 ONE, TWO = (values("class_size", "class, class_size", rows) for rows in ("(7, 4)", "(7, 4), (8, 4)"))
+PLACES = '"superset", place, "first", "last"'
+RANKS = values(
+    "class_rank",
+    "class, place, rank",
+    """
+    (11, 1, 1), (11, 2, 1), (12, 1, 1), (12, 2, 2), (21, 1, 2), (21, 2, 1), (22, 1, 2), (22, 2, 2)""",
+)
+BOUNDS = values("superset_bound", PLACES, """
+    (1, 1, 1, 1), (1, 2, 1, 1), (2, 2, 2, 2), (3, 1, 1, 1), (3, 1, 2, 5), (3, 1, 0, 1), (3, 2, 1, 1), (4, 1, 2, 1),
+    (4, 1, 1, 2), (5, 1, 1, 2), (5, 3, 1, 2), (6, 1, NULL, 2), (7, 1, 1, NULL), (8, NULL, 1, 2), (8, 1, 1, 2), (9, 0, 1, 2),
+    (0, 1, 1, 1), (-1, 1, 1, 1), (NULL, 1, 1, 1)""")  # fmt: skip
 
 RISK_CASES = {
     # Four people for two records, nobody for one, two for three; class 9 is not in the release.
@@ -70,6 +82,23 @@ RISK_CASES = {
             [(1, 0, 2, 4, 2, 16, 1 / 8), (1, 5, 2, 3, 2, 12, 1 / 6), (2, 0, 1, 4, 3, 8, 3 / 8),
              (2, 5, 1, 3, 2, 6, 1 / 3), (3, 0, 1, 4, 3, 8, 3 / 8), (3, 6, 1, 1, 0, 2, 0.0), (1, 7, 2, 3, 2, 12, 1 / 6), (3, 7, 1, 3, 2, 6, 1 / 3)],
         ),
+        # Of 1, 2 and six 3, below 3 the sums are 1/8 and 2/8, of the class 1/2 and 1: 9/8 by two steps. Then the mirror of it.
+        Case(values("class_member", "class, value", "(1, 1), (1, 2), (2, 3), (2, 3), (2, 3), (2, 3), (2, 3), (2, 3)") + WHOLE,
+             SUPERSETS, [(1, 0, 2, 8, 18, 32, 9 / 16), (2, 0, 6, 8, 18, 96, 3 / 16)]),
+        Case(values("class_member", "class, value", "(1, 3), (1, 2), (2, 1), (2, 1), (2, 1), (2, 1), (2, 1), (2, 1)") + WHOLE,
+             SUPERSETS, [(1, 0, 2, 8, 18, 32, 9 / 16), (2, 0, 6, 8, 18, 96, 3 / 16)]),
+        # Of 1, 2, 3, 3, 3 the sums are 1/5 and 2/5, of the class 1/3 and 2/3: 6/15 by two steps; of {3, 3} none: 3/5.
+        Case(values("class_member", "class, value", "(1, 1), (1, 2), (1, 3), (2, 3), (2, 3)") + WHOLE,
+             SUPERSETS, [(1, 0, 3, 5, 6, 30, 1 / 5), (2, 0, 2, 5, 6, 20, 3 / 10)]),
+    ],
+    # Classes 11, 12, 21, 22 have ranks of their digits. Box 1 takes 1 in both places, 2 the 2 of the second, 3 both values
+    # of the first by two rows (a third lies between them), and 1 of the second. 4 to 9, 0 and NULL are absurd, each by a row.
+    "natural_supersets": [
+        Case(RANKS + BOUNDS, "class, superset",
+             [(11, 0), (12, 0), (21, 0), (22, 0), (11, 1), (12, 2), (22, 2), (11, 3), (21, 3)]),
+        Case(values("class_rank", "class, place, rank", "(1, 1, 1), (2, 1, 2)") + values("superset_bound", PLACES, "(5, 1, 2, 2)"),
+             "class, superset", [(1, 0), (2, 0), (2, 5)]),
+        Case(RANKS + values("superset_bound", PLACES, "(1, 1, 3, 9)"), "class, superset", [(11, 0), (12, 0), (21, 0), (22, 0)]),
     ],
     "verdict_nt_closeness": [
         Case(SIZES + GROUPS + threshold("10 AS n, 0.2::DECIMAL(18, 12) AS t"), NEAREST,

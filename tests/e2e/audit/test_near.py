@@ -13,10 +13,11 @@ import pytest
 
 import duckanon
 from duckanon import AuditPolicy
-from duckanon.audits.certificate import Supersets
+from duckanon.audits.certificate import SUPERSETS_MAX, Supersets
 from duckanon.audits.run import audit_attributes
 from duckanon.cli.main import main
 from duckanon.policy.bind import bind_audit
+from duckanon.testing import assert_private
 from tests.examples import examples
 
 if TYPE_CHECKING:
@@ -236,3 +237,33 @@ def test_the_command_line_asks_for_n(tmp_path: Path, capsys: pytest.CaptureFixtu
             main([*command, n])
         assert left.value.code == code
         assert "nt_closeness" in capsys.readouterr().out
+
+
+def test_more_records_than_the_table_has_are_told(con: duckanon.Connection) -> None:
+    policy = AuditPolicy(quasi_identifiers=["ward", "floor"], sensitive="diagnosis", t=0.1, n=9)
+    report = duckanon.audit(con, "floors", policy)
+    assert report.warnings == (
+        "n = 9 is more than the records of the table, so no group is large enough for any class",
+    )
+
+
+def test_a_test_suite_asks_for_n(con: duckanon.Connection) -> None:
+    asked: Any = {"quasi_identifiers": ["ward", "floor"], "sensitive": "diagnosis", "t": 0.1, "con": con}
+    assert assert_private("floors", n=4, **asked).passed
+    with pytest.raises(AssertionError, match="nt_closeness of diagnosis is 0"):
+        assert_private("floors", n=5, **asked)
+
+
+def test_more_classes_than_boxes_get_the_boxes_of_most() -> None:
+    """Pairs 0..299 tell x or y alone, each as its neighbour: boxes of 4 records hold one pair of classes each."""
+    con = duckanon.connect()
+    con.execute(
+        "CREATE TABLE pairs AS SELECT i AS a, 0 AS b, CAST(i // 2 AS VARCHAR) AS s "
+        "FROM range(600) AS n(i), range(2)"
+    )
+    policy = AuditPolicy(quasi_identifiers=["a", "b"], sensitive="s", t=0.5, n=4)
+    report = duckanon.audit(con, "pairs", policy)
+    assert len({row[0] for row in bounds_of(report)}) <= SUPERSETS_MAX
+    (measure,) = [one for one in report.measures if one.measure == "nt_closeness"]
+    assert measure.violations is not None
+    assert 0 < measure.violations <= 600 - 2 * SUPERSETS_MAX
