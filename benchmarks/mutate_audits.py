@@ -56,7 +56,7 @@ class Templates(jinja2.BaseLoader):
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self.texts = texts
-        self.read: set[str] = set()
+        self.read: Counter[str] = Counter()
 
     def get_source(self, _: jinja2.Environment, template: str) -> tuple[str, str, Callable[[], bool]]:
         """Return the text of a template, which is never cached."""
@@ -65,7 +65,7 @@ class Templates(jinja2.BaseLoader):
     def text(self, name: str) -> str:
         """Return the text of a file in ``sql/``."""
         if name.startswith("audit/"):
-            self.read.add(Path(name).stem)
+            self.read[Path(name).stem] += 1
         text = self.texts.get(name)
         return (templates.folder() / name).read_text(encoding="utf-8") if text is None else text
 
@@ -96,10 +96,12 @@ def body(audit: str) -> str:
 def readers() -> dict[str, tuple[str, ...]]:
     """Return by audit the macros that read it."""
     found: dict[str, tuple[str, ...]] = {}
-    for name in macros.bindings():
+    with replaced({}) as headers_alone:
+        names = macros.bindings()
+    for name in names:
         with replaced({}) as loader:
             macro(name)
-        for audit in loader.read:
+        for audit in loader.read - headers_alone.read:
             found[audit] = (*found.get(audit, ()), name)
     return found
 
@@ -112,8 +114,8 @@ def sound() -> dict[str, str]:
 
 @cache
 def tests_of(audit: str) -> tuple[tuple[str, tuple[slt.Block, ...]], ...]:
-    """Return the tests that call a macro of an audit, its own first, without blocks that expect an error."""
-    calls = re.compile(rf"\b({'|'.join(readers().get(audit, ('$',)))})\(")
+    """Return the tests that call a macro of an audit or name it, its own first, without expected errors."""
+    calls = re.compile(rf"\b({'|'.join(readers().get(audit, ('$',)))})\(|\{{{audit}\.sql\}}")
     paths = [path for path in TESTS.glob("*.test") if calls.search(path.read_text(encoding="utf-8"))]
     paths.sort(key=lambda path: (path.stem != audit, path.stem != f"mutant_{audit}", path.stem))
     return tuple(
@@ -124,25 +126,26 @@ def tests_of(audit: str) -> tuple[tuple[str, tuple[slt.Block, ...]], ...]:
 
 def tried(mutant: Mutant) -> Outcome:
     """Run the tests on a mutant until one fails."""
-    file = headers.audit_file(mutant.audit)
-    # The header stays, since it names the macros.
-    head, _ = headers.split(templates.read(file))
-    try:
-        with replaced({file: f"{head}\n{mutant.sql}"}):
-            broken = {name: macro(name) for name in readers().get(mutant.audit, ())}
-    except UNBOUND as error:
-        return Outcome(mutant, "unbound", str(error))
     if mutant.audit in direct.CASES:
         outcome = _judged(mutant, "tests/trust/direct.py", partial(direct.check, mutant.audit, mutant.sql))
         if outcome.fate != "survived":
             return outcome
-    for name, blocks in tests_of(mutant.audit):
-        text = " ".join(block.sql for block in blocks)
-        made = [sql for macro_name, sql in (sound() | broken).items() if f"{macro_name}(" in text]
-        with patch.object(slt, "macro_statements", lambda made=made, **_: made):
-            outcome = _judged(mutant, name, partial(slt.run_in_python, blocks))
-        if outcome.fate != "survived":
-            return outcome
+    file = headers.audit_file(mutant.audit)
+    # The header stays, since it names the macros.
+    head, _ = headers.split(templates.read(file))
+    tests, unbroken = tests_of(mutant.audit), sound()
+    with replaced({file: f"{head}\n{mutant.sql}"}):
+        try:
+            broken = {name: macro(name) for name in readers().get(mutant.audit, ())}
+        except UNBOUND as error:
+            return Outcome(mutant, "unbound", str(error))
+        for name, blocks in tests:
+            text = " ".join(block.sql for block in blocks)
+            made = [sql for macro_name, sql in (unbroken | broken).items() if f"{macro_name}(" in text]
+            with patch.object(slt, "macro_statements", lambda made=made, **_: made):
+                outcome = _judged(mutant, name, partial(slt.run_in_python, blocks))
+            if outcome.fate != "survived":
+                return outcome
     return Outcome(mutant, "survived", "")
 
 

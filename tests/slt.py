@@ -2,7 +2,8 @@
 
 A ``.test`` file holds blocks parted by empty lines: ``statement ok``, ``statement error`` (after ``----`` a
 part of the message), ``query <types>`` (after ``----`` the rows, values parted by tabs; R is compared to
-1e-12). It runs on duckdb in Python and, the same text, in the stock command line.
+1e-12). ``{joint_flows.sql}`` stands for the SELECT of an audit. It runs on duckdb in Python and, the same
+text, in the stock command line.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
+from duckanon.audits import headers
 from duckanon.audits.macros import macro_statements
 from duckanon.database import templates
 
@@ -44,6 +46,13 @@ def read_blocks(path: Path) -> list[Block]:
     return blocks
 
 
+def filled(sql: str) -> str:
+    """Text with the SELECT of each named audit."""
+    return re.sub(
+        r"\{(\w+)\.sql\}", lambda name: headers.split(templates.read(headers.audit_file(name[1])))[1], sql
+    )
+
+
 def run_in_python(blocks: Sequence[Block]) -> None:
     """Run blocks on duckdb in this process."""
     with duckdb.connect() as con:
@@ -52,9 +61,9 @@ def run_in_python(blocks: Sequence[Block]) -> None:
         for block in blocks:
             if block.kind == "statement error":
                 with pytest.raises(duckdb.Error, match=re.escape(block.expected[0])):
-                    con.execute(block.sql).fetchall()
+                    con.execute(filled(block.sql)).fetchall()
                 continue
-            rows = con.execute(block.sql).fetchall()
+            rows = con.execute(filled(block.sql)).fetchall()
             if block.kind != "statement ok":
                 check(block, ["\t".join(map(_shown, row)) for row in rows])
 
@@ -63,7 +72,7 @@ def run_in_stock(blocks: Sequence[Block], command: Path) -> None:
     """Run blocks in the stock command line; errors are looked up on stderr, in their order."""
     script = [f".read '{templates.folder() / 'install.sql'}'"]
     for number, block in enumerate(blocks):
-        script += [f".print @{number}", block.sql.rstrip(";") + ";"]
+        script += [f".print @{number}", filled(block.sql).rstrip(";") + ";"]
     options = ["-list", "-noheader", "-separator", "\t", "-nullvalue", "NULL"]
     done = subprocess.run(
         [command, *options], input="\n".join(script), capture_output=True, text=True, check=False, timeout=60

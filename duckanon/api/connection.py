@@ -12,7 +12,7 @@ from duckdb import DuckDBPyConnection, DuckDBPyRelation, ExpectedResultType
 
 from duckanon.api.execute import Outcome, run_statement
 from duckanon.api.frames import variables
-from duckanon.api.sql_functions import add_called
+from duckanon.api.sql_functions import add_called, own_errors
 from duckanon.audits.run import UNKNOWN_VALUE
 from duckanon.database import engine
 from duckanon.database.interrupts import interruptible, watching
@@ -72,7 +72,7 @@ class Connection:
         Raises
         ------
         DuckanonError
-            One of our statements fails.
+            One of our statements or table functions fails.
         duckdb.Error
             Any other statement fails.
         """
@@ -290,7 +290,7 @@ def _arguments_named(piece: Piece) -> Iterator[None]:
 @contextlib.contextmanager
 def _located(script: Script, piece: Piece, statement: Statement | None = None) -> Iterator[None]:
     try:
-        with _arguments_named(piece):
+        with _arguments_named(piece), own_errors():
             yield
     except (DuckanonError, duckdb.Error) as failure:
         if not isinstance(failure, duckdb.InterruptException):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import json
 import re
+import threading
 from collections import OrderedDict
 from decimal import Decimal
 from functools import cache
@@ -32,7 +34,7 @@ from duckanon.release import unpublished
 from duckanon.statements.tokens import parse_name, tokenize, unquoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from duckanon.database.handover import Handover
 
@@ -46,6 +48,31 @@ TABLE_FUNCTIONS = ("anonymize", "equivalence_classes")
 """Names of the table functions that the planner answers."""
 
 _serial = itertools.count(1)
+
+
+class _Failed(threading.local):
+    """Error of the last call of a table function, in the thread that binds the query."""
+
+    error: DuckanonError | None = None
+
+
+_failed = _Failed()
+
+
+@contextlib.contextmanager
+def own_errors() -> Iterator[None]:
+    """Raise the error of a table function itself, in place of DuckDB's error that only quotes it."""
+    before, _failed.error = _failed.error, None
+    try:
+        yield
+    except duckdb.Error as quoting:
+        own = _failed.error
+        # DuckDB's error may be of another part of the statement.
+        if own is None or str(own) not in str(quoting):
+            raise
+        raise own from quoting
+    finally:
+        _failed.error = before
 
 
 def add_called(con: duckdb.DuckDBPyConnection, statement: str) -> None:
@@ -269,8 +296,15 @@ def planner(con: duckdb.DuckDBPyConnection, slots: dict[str, Slot]) -> Callable[
     # with names, types and order. If that cannot be known, the release is made again.
     filled: OrderedDict[object, str] = OrderedDict()
 
-    @interruptible
     def duckanon_plan(function: str, relation: str, options: str, session: str) -> str:
+        try:
+            return planned(function, relation, options, session)
+        except DuckanonError as failure:
+            _failed.error = failure
+            raise
+
+    @interruptible
+    def planned(function: str, relation: str, options: str, session: str) -> str:
         policy = _policy(options)
         with con.cursor() as cursor:
             _same_session(cursor, json.loads(session))

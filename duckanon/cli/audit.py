@@ -15,7 +15,7 @@ from duckanon.audits.html.report import html_report
 from duckanon.audits.legible import legible
 from duckanon.audits.run import Roles, audit_relation, kept_relation
 from duckanon.cli.documents import check_output, deliver
-from duckanon.cli.flags import read_flags, read_text, require
+from duckanon.cli.flags import from_policy_file, read_flags, read_text, require
 from duckanon.cli.options import DOCUMENT, OF_AUDIT, SHARED, Option, Table, command
 from duckanon.cli.output import PASSED, VIOLATION, complain, line, note
 from duckanon.database import engine, templates
@@ -185,10 +185,17 @@ def _recorded(release: RecordedRelease, source: str) -> dict[str, Any]:
 def _options(flags: dict[str, Any], file: Path | None, recorded: dict[str, Any]) -> dict[str, Any]:
     """Options of the policy file or of the recorded release, replaced by those of the flags."""
     given = {**recorded, **read_flags(flags)}
-    text = "" if file is None else read_text(file, "policy", error=PolicyError)
-    options = stated_options(text, **given)
+    options = _stated("", **given) if file is None else from_policy_file(file, _stated, given)
     check_of_rows(*(options.get(name) for name in ("subject", "p_percent", "min_values")))
     require(options, "quasi_identifiers", file=True)
+    return options
+
+
+def _stated(text: str, **given: Any) -> dict[str, Any]:
+    """Options of a policy file replaced by given ones, each checked by itself."""
+    options = stated_options(text, **given)
+    for name in options.keys() & set(AUDIT_OPTIONS):
+        checked(name, options[name])
     return options
 
 

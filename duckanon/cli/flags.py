@@ -12,7 +12,7 @@ import io
 import re
 import sys
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from duckanon.database.csv_form import Reading
 from duckanon.database.paths import check_local, open_plain
@@ -25,8 +25,10 @@ from duckanon.statements.options import read_options
 from duckanon.statements.tokens import Piece, Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
+
+T = TypeVar("T")
 
 LISTS = ("quasi_identifiers", "sensitive", "identifiers", "insensitive", "subject")
 NUMBERS = (
@@ -63,9 +65,23 @@ def policy_of_flags(flags: dict[str, Any], file: Path | None) -> Policy:
     """Policy from the given flags (not None), which replace options of the policy file, if there is one."""
     given = read_flags(flags)
     if file is not None:
-        return Policy.from_toml(read_text(file, "policy", error=PolicyError), **given)
+        return from_policy_file(file, Policy.from_toml, given)
     require(given, "quasi_identifiers", "k", file=True)
     return Policy(**given)
+
+
+def from_policy_file(file: Path, make: Callable[..., T], given: Mapping[str, Any]) -> T:
+    """Make a policy of the text of a file and given options; an error of the text names the file."""
+    text = read_text(file, "policy", error=PolicyError)
+    try:
+        return make(text, **given)
+    except PolicyError as wrong:
+        try:
+            make(text)
+        except PolicyError as own:
+            if str(own) == str(wrong):
+                raise PolicyError(f"{wrong} (policy file {str(file)!r})") from wrong
+        raise
 
 
 def require(given: Collection[str], *names: str, file: bool = False) -> None:

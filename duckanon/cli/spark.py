@@ -9,12 +9,11 @@ import typer
 
 from duckanon.api.execute import Outcome
 from duckanon.cli.documents import known_form, show
-from duckanon.cli.flags import policy_of_flags, read_flags, read_text, require
+from duckanon.cli.flags import from_policy_file, policy_of_flags, read_flags, require
 from duckanon.cli.options import OF_AUDIT, SHARED, Option, command
 from duckanon.cli.output import PASSED, VIOLATION, line
 from duckanon.cli.parsing import Command, Group, epilog
 from duckanon.database.interrupts import interruptible
-from duckanon.errors import PolicyError
 from duckanon.policy.policy import AuditPolicy, Policy
 
 FORMS = ("parquet", "orc", "csv", "json")
@@ -101,7 +100,7 @@ def _audited(flags: dict[str, Any], file: Path | None) -> AuditPolicy:
     """Return the policy of the audit, from the flags or from a policy file whose options flags replace."""
     given = read_flags(flags)
     if file is not None:
-        return Policy.from_toml(read_text(file, "policy", error=PolicyError), **given).audited()
+        return from_policy_file(file, Policy.from_toml, given).audited()
     require(given, "quasi_identifiers", file=True)
     return AuditPolicy(**given)
 

@@ -59,6 +59,7 @@ _NUMBER = Option("", (), "none", "", "NUMBER", int)
         meaning="tuples of a class, each of another subject, at least 2", default="10", value=10,
         flags=("-k", "--k"), kind=int, example="-k 5", form="NUMBER",
     ),
+    t=OF_POLICY["t"]._replace(example="-t 0.15 or -t charge=0.15,age=0.3"),
     nulls=OF_POLICY["nulls"]._replace(choices=("category", "error")),
     method=OF_POLICY["method"]._replace(
         meaning="way to classes", choices=get_args(Method), default="steered", value="steered"

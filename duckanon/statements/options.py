@@ -143,7 +143,7 @@ def _value(reader: Reader) -> Value:
         reader.take()
         if opening.text == "{":
             return _map(reader, opening)
-        columns = tuple(_sequence(reader, _CLOSING[opening.text], _column))
+        columns = tuple(_sequence(reader, _CLOSING[opening.text], _listed))
         if not columns:
             raise reader.error("the list is empty: name at least one column or leave the option out", opening)
         return columns
@@ -225,6 +225,13 @@ def _key(reader: Reader) -> Key:
         return "*"
     if opening.kind == "number" and opening.text.isdigit():
         return int(_number(reader, ""))
+    return _column(reader)
+
+
+def _listed(reader: Reader) -> str:
+    if reader.next.kind == "number":
+        advice = "a number stands alone, as in k = 5, and several in braces, as in k_subsets = {2: 10, 3: 5}"
+        raise reader.expected("a column name", advice)
     return _column(reader)
 
 

@@ -229,6 +229,8 @@ class _State:
         yield from self._leave(self._method.finish(self._buffer))
         for warning in self._sensitive.unseen():
             tell(warning)
+        if self._counts.read and not self._counts.written:
+            tell("no tuple was written: ask a smaller k, a longer delay or weaker thresholds")
 
     def _fix(self) -> None:
         """Take the scales from the first tuples."""

@@ -12,6 +12,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from tests.trust.direct_joint import JOINT_CASES
 from tests.trust.direct_risk import RISK_CASES, Case, threshold, values
 from tests.trust.direct_shares import SHARE_CASES
 
@@ -155,7 +156,7 @@ def dominated(p: Fraction | None, n: int | None, k: Fraction | None) -> Case:
     return Case(CONTRIBUTIONS + threshold(asked), DOMINANCE, rows)
 
 
-CASES: dict[str, list[Case]] = RISK_CASES | SHARE_CASES | {
+CASES: dict[str, list[Case]] = RISK_CASES | SHARE_CASES | JOINT_CASES | {
     # 150 of 203 are more than 133 / 180 by one in 36540.
     "dominance": [
         dominated(p and Fraction(p), n, k and Fraction(k))

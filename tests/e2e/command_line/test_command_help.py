@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import shutil
 from typing import TYPE_CHECKING
@@ -12,11 +13,13 @@ import pytest
 import typer
 from typer.core import TyperOption
 
+from duckanon.cli.flags import read_flags
 from duckanon.cli.main import app
 from duckanon.cli.options import CHOICES_LISTED, OF_POLICY, SHARED
 from duckanon.cli.parsing import UNCOMPLETED_PART
 from duckanon.database.templates import ident
 from duckanon.policy.policy import AUDIT_OPTIONS, OPTIONS, Policy
+from duckanon.streams.policy import stream_options
 from tests.e2e.file_scene import run
 from tests.e2e.scenes import CREATE, patients
 
@@ -70,6 +73,15 @@ def test_the_help_ends_with_two_examples_that_the_command_reads(name: str) -> No
         with GROUP.make_context("duckanon", ["methods"]) as parent:
             reader = SPARK.commands[arguments.pop(0)] if name == "spark" else command
             reader.make_context(name, arguments, parent=parent)
+
+
+def test_the_help_of_a_stream_shows_a_t_that_a_stream_takes() -> None:
+    (option,) = (one for one in COMMANDS["stream"].params if "-t" in one.opts)
+    shown = re.findall(r"-t ([\w.,='()]+)", option.help)
+    assert len(shown) == 2
+    for text in shown:
+        given = read_flags({"t": shlex.split(text), "sensitive": ["charge,age"]})
+        stream_options({"quasi_identifiers": ["zip"], **given})
 
 
 @pytest.fixture

@@ -133,17 +133,19 @@ COMMANDS = {
         "'patients.csv' is read by this command: give another file"
     ),
     "anonymize patients.csv out.csv --policy bad.toml": (
-        "quasi_identifiers names column 'zip' twice: leave one out"
+        "quasi_identifiers names column 'zip' twice: leave one out (policy file 'bad.toml')"
     ),
-    "anonymize patients.csv out.csv --policy odd.toml": ("t = 2: use a number above 0 and at most 1"),
+    "anonymize patients.csv out.csv --policy odd.toml": (
+        "t = 2: use a number above 0 and at most 1 (policy file 'odd.toml')"
+    ),
     "anonymize patients.csv out.csv --policy odd.toml --sensitive charge": (
-        "t = 2: use a number above 0 and at most 1"
+        "t = 2: use a number above 0 and at most 1 (policy file 'odd.toml')"
     ),
     "anonymize patients.csv out.csv --policy odd.toml --sensitive charge -t 3": (
         "-t 3: use a number above 0 and at most 1"
     ),
     "anonymize patients.csv out.csv --policy notoml.toml": (
-        "the policy is not TOML: Invalid value (at line 1, column 21)"
+        "the policy is not TOML: Invalid value (at line 1, column 21) (policy file 'notoml.toml')"
     ),
     "anonymize patients.csv out.csv --policy nowhere.toml": (
         "cannot read the policy 'nowhere.toml': No such file or directory"

@@ -102,3 +102,18 @@ def test_castle_refuses_them_with_the_reason() -> None:
             alpha=0.5,
             method="castle",
         )
+
+
+def test_a_stream_that_writes_nothing_says_so(tmp_path: Path) -> None:
+    """Two values, and 3 are asked for: no class can leave, and every tuple is dropped but the last."""
+    source, target = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text(
+        "age,ill\n" + "".join(f"{age},{'ab'[age % 2]}\n" for age in range(20)), encoding="utf-8"
+    )
+    done = command(
+        "stream", source, target, "--qi", "age", "-k", "2", "--sensitive", "ill", "-l", "3", "--delay", "10"
+    )
+    assert done.returncode == 0
+    assert "20 tuples read: 0 written, 19 dropped, 1 held" in done.stderr
+    said = "warning: no tuple was written: ask a smaller k, a longer delay or weaker thresholds\n"
+    assert done.stderr.count(said) == 1
