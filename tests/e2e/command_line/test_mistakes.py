@@ -295,7 +295,7 @@ STATEMENTS = {
     ),
     "AUDIT VIEW w": ("hospital.main.w is not an anonymized view; SHOW ANONYMIZED VIEWS lists them"),
     "AUDIT TABLE patients WITH (quasi_identifiers = (age), kk = 3)": (
-        "unknown option 'kk', did you mean 'k'? Options: quasi_identifiers, sensitive, k, t, l, l_diversity, c, alpha, delta, beta, enhanced_beta, joint_t, joint_distance, distance, order, hierarchies, suppressed, k_subsets (line 1, column 55)"
+        "unknown option 'kk', did you mean 'k'? Options: quasi_identifiers, sensitive, k, t, n, l, l_diversity, c, alpha, delta, beta, enhanced_beta, joint_t, joint_distance, distance, order, hierarchies, suppressed, k_subsets (line 1, column 55)"
     ),
     "AUDIT TABLE patients": (
         "option 'quasi_identifiers' is missing: write quasi_identifiers = (age, zip) in WITH (...)"

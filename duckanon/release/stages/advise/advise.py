@@ -348,6 +348,8 @@ def _collapse(
         return ()
     if policy.method == "full_domain":
         return (f"{text}; method = 'auto' with recode 'hierarchy' gives each class labels of its own",)
+    if policy.n is not None:
+        return (f"{text}; a larger t or a smaller n would keep more",)
     if any(threshold.t is not None for threshold in thresholds) and sample is not None:
         better = _better_t(sample, thresholds, policy)
         text += f"; t = {better} would avoid it" if better else "; a larger t alone would not avoid it"
