@@ -29,6 +29,8 @@ PAGES = sorted([*DOCS.rglob("*.md"), *map(ROOT.joinpath, ("README.md", *COPIED))
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`[^`\n]*`")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+PARAGRAPH = re.compile(r"(?:^.+$\n?)+", re.MULTILINE)
+TABLE = re.compile(r"\|.*\|\n\|[-:| ]+\|")
 
 
 def anchors(text: str) -> set[str]:
@@ -64,6 +66,13 @@ def listed(nav: list[dict[str, object]]) -> Iterator[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page: Path) -> None:
     assert [link for link, target, fragment in links(page) if not leads(target, fragment)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_tables_have_a_head(page: Path) -> None:
+    """Rows after an empty line are text with bars, not rows of the table before it."""
+    parts = PARAGRAPH.findall(FENCED.sub("", page.read_text("utf-8")))
+    assert [part for part in parts if part.startswith("| ") and not TABLE.match(part)] == []
 
 
 def test_every_page_is_in_the_navigation_once() -> None:
