@@ -19,7 +19,9 @@ from tests.examples import examples
 from tests.oracle_castle import Stream, expected
 from tests.streams.test_anonymize_stream import GOOD, TYPES, cut, streamed
 
-pytestmark = pytest.mark.filterwarnings("ignore:delay = :duckanon.DuckanonWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:delay = :duckanon.DuckanonWarning", "ignore:no tuple was written:duckanon.DuckanonWarning"
+)
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ from tests.streams.test_anonymize_stream import cut, streamed
 
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore:{begin}:duckanon.DuckanonWarning")
-    for begin in ("delay = ", "alpha names ")
+    for begin in ("delay = ", "alpha names ", "no tuple was written")
 ]
 
 NUMBERS = [-1.5, -0.0, 0.0, 2.0, math.nan, None]

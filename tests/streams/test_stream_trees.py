@@ -21,7 +21,9 @@ from tests.streams.test_anonymize_stream import streamed
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.filterwarnings("ignore:delay = :duckanon.DuckanonWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:delay = :duckanon.DuckanonWarning", "ignore:no tuple was written:duckanon.DuckanonWarning"
+)
 
 TREE = {code: [code[0] + "*", "*"] for code in ("a1", "a2", "a3", "b1", "b2", "c1")}
 """Two levels above the leaves."""
