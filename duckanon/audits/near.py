@@ -39,6 +39,12 @@ VIOLATIONS_LISTED = 100
 BOX_GROWTH = 4
 """The search cuts the table into boxes of n records, then of this many times n, and so on."""
 
+SEARCHED = (
+    "no natural superset was found for the classes that violate nt_closeness; the boxes were searched, and a "
+    "release of duckanon has recorded its own: audit the view, or run duckanon verify"
+)
+"""Warning of an audit that has searched for boxes."""
+
 _BOUNDS = ("superset", "place", "first", "last")
 
 
@@ -77,6 +83,8 @@ def audited_near(
     few = f"n = {n:,} is more than the records of the table, so no group is large enough for any class"
     # The whole table holds every class: a distance is infinite only if the table has fewer than n records.
     warnings = [few] if any(measure.value == math.inf for measure, _ in found) else []
+    if given is None and not warnings and any(measure.violations for measure, _ in found):
+        warnings = [SEARCHED]
     return replace(
         report,
         measures=measures,

@@ -220,6 +220,10 @@ def test_the_report_carries_its_boxes(con: duckanon.Connection) -> None:
     report = duckanon.audit(con, "floors", policy)
     assert bounds_of(report) == [(1, 1, 1, 1), (1, 2, 1, 2), (2, 1, 2, 2), (2, 2, 1, 2)]
     assert "supersets" not in json.loads(report.to_json())
+    assert "no natural superset" not in " ".join(report.warnings)
+    none = duckanon.audit(con, "floors", policy.override(t=0.1, n=5))
+    assert not none.passed
+    assert "no natural superset was found for the classes that violate" in " ".join(none.warnings)
     assert (
         duckanon.audit(
             con, "floors", AuditPolicy(quasi_identifiers="ward", sensitive="diagnosis", t=1)
