@@ -57,7 +57,7 @@ def _to_arrow(con: duckdb.DuckDBPyConnection, release: _Release, draft: Path) ->
     )
     feather.write_feather(engine.table(con, query, "export"), draft)
     with engine.registered(con, {"written": feather.read_table(draft, memory_map=False)}):
-        _require_same(con, con, release, lambda _: "written")
+        require_same(con, con, release.rows, release.columns, lambda _: "written")
         return audit_published(con, con, release.published, "written", home=home)
 
 
