@@ -294,7 +294,7 @@ KINDS = {
     "a link to nothing": (lambda file: file.symlink_to("nowhere"), "is a link to 'nowhere', which does not exist"),
     "a link to itself": (lambda file: file.symlink_to(file.name), "cannot be read|which does not exist"),
     "empty": (lambda file: file.touch(), "is empty"),
-    "noise": (lambda file: file.write_bytes(bytes(range(256)) * 40), "no DuckDB database|sniffing file|magic bytes"),
+    "noise": (lambda file: file.write_bytes(bytes(range(256)) * 40), "no DuckDB database|sniffing file|no file of Parquet"),
     "half a database": (lambda file: file.write_bytes(bytes(8) + b"DUCK" + bytes(5000)), "file|database|byte 0"),
     "another database": (lambda file: file.write_bytes(b"SQLite format 3\0" + bytes(4080)), "file|database|byte 0"),
 }  # fmt: skip
