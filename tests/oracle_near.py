@@ -59,13 +59,16 @@ def held(bounds: Iterable[tuple[int, int, int, int]], classes: Iterable[Class]) 
 
 
 def intervals(classes: Iterable[Class]) -> list[set[Class]]:
-    """Classes within every choice of an interval of ranks in each quasi-identifier: every natural box."""
-    placed = ranks(classes)
-    tops = [max(at[place] for at in placed.values()) for place in range(len(next(iter(placed.values()))))]
-    spans = [[(a, b) for a in range(1, top + 1) for b in range(a, top + 1)] for top in tops]
+    """Classes within every natural box: in each quasi-identifier an interval of values, None, or both."""
+    known = list(classes)
+    choices = []
+    for column in zip(*known, strict=True):
+        values = [value for value in domain_of(column) if value is not None]
+        spans = [{*values[a:b]} for a in range(len(values) + 1) for b in range(a, len(values) + 1)]
+        choices.append([*spans, *({*span, None} for span in spans)] if None in column else spans)
     return [
-        {one for one, at in placed.items() if all(f <= a <= g for (f, g), a in zip(box, at, strict=True))}
-        for box in product(*spans)
+        {one for one in known if all(value in span for value, span in zip(one, box, strict=True))}
+        for box in product(*choices)
     ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -14,17 +13,18 @@ from duckanon.cli.main import main
 from duckanon.errors import InfeasibleError
 from duckanon.release.stages.partition.boxes import ALL_RECORDS
 from tests import oracle_near
+from tests.e2e.release.test_share_bounds import DOORS, classes_of
+from tests.e2e.release.test_share_bounds import table as people
 from tests.examples import some
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.filterwarnings("ignore::duckanon.DuckanonWarning")
 
 Rows = list[tuple[Any, ...]]
 
-DOORS = ("statement", "python", "table function", "command line")
 WAYS = (
     "",
     ", l = 2",
@@ -43,15 +43,16 @@ def con() -> Iterator[duckanon.Connection]:
 
 
 def table(seed: int) -> Rows:
-    """Return 12 to 60 records with ties: age, area, a diagnosis and a charge that go with the age."""
-    draw = np.random.default_rng(seed)
-    n, names = int(draw.integers(12, 61)), ["flu", "cold", "acne", None, "gout"][: int(draw.integers(2, 6))]
-    ages, areas, chance = draw.integers(0, 12, n), draw.integers(0, 4, n), draw.random(n)
-    held = [names[int(len(names) * (0.5 * a / 12 + 0.5 * c))] for a, c in zip(ages, chance, strict=True)]
-    charges = [None if c < 0.05 else int(a + 3 * c) for a, c in zip(ages, chance, strict=True)]
+    """Return records of `people` with a charge that goes with the age, and some without an area."""
+    draw = np.random.default_rng(seed + 10**6)
     return [
-        (int(age), None if seed % 5 == 0 and area == 3 else int(area), name, charge)
-        for age, area, name, charge in zip(ages, areas, held, charges, strict=True)
+        (
+            age,
+            None if seed % 5 == 0 and area == 3 else area,
+            name,
+            None if draw.random() < 0.05 else age + int(draw.integers(0, 3)),
+        )
+        for age, area, name in people(seed)
     ]
 
 
@@ -82,14 +83,6 @@ def released(con: duckanon.Connection, held: str, t: str, n: int, door: str, way
         main(["anonymize", f"{folder}/people.parquet", f"{folder}/o.parquet", "--overwrite", *flags])
     assert left.value.code == 0
     return con.duckdb.execute(f"FROM '{folder}/o.parquet'").fetchall()
-
-
-def classes_of(rows: Sequence[tuple[Any, ...]]) -> dict[tuple[Any, ...], list[Any]]:
-    """Give the sensitive values of each class."""
-    classes = defaultdict(list)
-    for *class_, held in rows:
-        classes[tuple(class_)].append(held)
-    return dict(classes)
 
 
 @pytest.mark.parametrize("seed", some(range(300), 15))
@@ -150,3 +143,32 @@ def test_n_of_more_records_than_there_are(con: duckanon.Connection) -> None:
             f"CREATE ANONYMIZED VIEW w AS FROM source WITH ({QUASI.format(held='diagnosis', t='0.1', n=13)})"
         )
     assert ALL_RECORDS.bounds.num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "seed", "n"),
+    [
+        (", digits = {age: -1, area: 0}", 300, 5),
+        (", digits = {age: -1, area: 0}", 307, 12),
+        (", suppression_limit = 0.5", 321, 30),
+        (", suppression_limit = 0.5", 327, 31),
+        (", k_subsets = {1: 9}", 306, 11),
+        (", k_subsets = {1: 9}", 307, 12),
+        (", p_percent = 20", 307, 12),
+        (", alpha = 0.4, suppression_limit = 0.6", 312, 4),
+    ],
+)
+def test_options_that_meet_boxes_end_in_a_release_that_keeps_them(
+    con: duckanon.Connection, tmp_path: Path, more: str, seed: int, n: int
+) -> None:
+    """Source: tests/oracle_near.py. Each case fails its audit without the rule that keeps option and boxes apart.
+
+    Rounded means meet beyond a border, suppression leaves fewer than n, merging crosses a border, and a box
+    of all records may miss alpha.
+    """
+    load(con, table(seed))
+    held, t = ("diagnosis", "charge")[seed % 2], ("0.1", "0.25", "0.4")[seed % 3]
+    classes = classes_of(released(con, held, t, n, "statement", more, tmp_path))
+    (number,) = con.duckdb.execute("SELECT max(release_id) FROM duckanon.releases").fetchall()[0]
+    boxes = oracle_near.held(con.duckdb.execute(f"FROM duckanon.supersets_{number}").fetchall(), classes)
+    assert oracle_near.far(classes, boxes, n, Fraction(t), ordered=held == "charge") == {}
