@@ -66,11 +66,9 @@ def own_errors() -> Iterator[None]:
     try:
         yield
     except duckdb.Error as quoting:
-        own = _failed.error
-        # DuckDB's error may be of another part of the statement.
-        if own is None or str(own) not in str(quoting):
+        if _failed.error is None:
             raise
-        raise own from quoting
+        raise _failed.error from quoting
     finally:
         _failed.error = before
 
