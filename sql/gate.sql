@@ -535,11 +535,15 @@ WHERE
     release_id = getvariable('duckanon_gate_release_id')
     AND recorded.setting NOT IN (SELECT given.setting FROM duckanon_gate_given AS given);
 
--- The gate has no certificate of t of several columns together.
-SET VARIABLE duckanon_gate_together = (
+-- The gate has neither a certificate of t of several columns together, nor the natural supersets of t with n.
+SET VARIABLE duckanon_gate_beyond = (
     SELECT CASE
         WHEN count(*) > 0
-        THEN error('gate: the release has t of several columns, which the gate does not audit: run duckanon verify')
+        THEN error(
+            'gate: the release has '
+            || CASE WHEN starts_with(min(measure), 'nt_') THEN 't with n' ELSE 't of several columns' END
+            || ', which the gate does not audit: run duckanon verify'
+        )
     END
     FROM query(
         CASE
@@ -548,23 +552,9 @@ SET VARIABLE duckanon_gate_together = (
             ELSE 'FROM ' || getvariable('duckanon_gate_home') || 'thresholds'
         END
     )
-    WHERE starts_with(measure, 'joint_t_closeness') AND release_id = getvariable('duckanon_gate_release_id')
-);
-
--- Nor has it the natural supersets of (n, t)-closeness.
-SET VARIABLE duckanon_gate_supersets = (
-    SELECT CASE
-        WHEN count(*) > 0
-        THEN error('gate: the release has t with n, which the gate does not audit: run duckanon verify')
-    END
-    FROM query(
-        CASE
-            WHEN getvariable('duckanon_gate_home') IS NULL
-            THEN 'SELECT '''' AS measure, 0 AS release_id WHERE FALSE'
-            ELSE 'FROM ' || getvariable('duckanon_gate_home') || 'thresholds'
-        END
-    )
-    WHERE starts_with(measure, 'nt_') AND release_id = getvariable('duckanon_gate_release_id')
+    WHERE
+        (starts_with(measure, 'joint_t_closeness') OR starts_with(measure, 'nt_'))
+        AND release_id = getvariable('duckanon_gate_release_id')
 );
 
 -- The number of subjects of a class was proved at release, since the released rows do not show it.
