@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from duckanon.database import arrow
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
 
@@ -31,6 +37,9 @@ class Certificate:
         }
 
 
+BOUND = ("superset", "place", "first", "last")
+"""Columns of a bound of a box."""
+
 SUPERSETS_MAX = 256
 """Largest number of boxes beside a release, and of those that an audit searches."""
 
@@ -45,6 +54,16 @@ class Supersets:
     """
 
     bounds: pa.Table  # superset, place, first, last
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Sequence[int]]) -> Supersets:
+        """Boxes from rows of superset, place, first and last; none without rows."""
+        # Imported here because an audit without n needs no Arrow table.
+        import pyarrow as pa
+
+        columns = np.array(rows, dtype=np.int64).reshape(-1, len(BOUND)).T
+        arrays = (arrow.arrow(np.ascontiguousarray(one)) for one in columns)
+        return cls(pa.table(dict(zip(BOUND, arrays, strict=True))))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON: lists of numbers by column."""

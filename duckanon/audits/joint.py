@@ -1,7 +1,7 @@
 """Audit of joint t-closeness: a kernel finds the transport of each class, and SQL checks it.
 
 The certificate has flows of all classes, which prove that no class is farther from the table than reported.
-It has potentials of the farthest class and of the classes above t, at most `EXACT_CLASSES_MAX`: they prove
+It has potentials of the farthest class and of the classes above t, at most `VIOLATIONS_LISTED`: they prove
 that these classes are no nearer. SQL computes distances and verdicts from the audited rows and believes
 nothing of the certificate, see sql/audit/joint_t_closeness.sql.
 """
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from duckanon.audits.certificate import Certificate
-from duckanon.audits.report import CHANGING, Measure, violation_of, worst_first
+from duckanon.audits.report import CHANGING, VIOLATIONS_LISTED, Measure, violation_of
 from duckanon.database import arrow, engine, templates
 from duckanon.database.engine import temporary
 from duckanon.errors import SourceError
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 
 JOINT_VALUES_MAX = 4096
 """Largest number of joint values: a class takes 24 bytes of memory a pair of a surplus and a deficit."""
-
-EXACT_CLASSES_MAX = 100
-"""Largest number of classes with potentials, as many as a report lists."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +78,7 @@ def audit_joint(
         ((*measure,),) = engine.rows(con, _text("report", values), stage)
         worst: list[tuple[Any, ...]] = []
         if not measure[-1]:
-            worst = engine.rows(con, _text("worst", values | {"limit": EXACT_CLASSES_MAX}), stage)
+            worst = engine.rows(con, _text("worst", values | {"limit": VIOLATIONS_LISTED}), stage)
     violations = tuple(violation_of(row, quasi_identifiers) for row in worst)
     return JointAudit(Measure(*measure), violations, found)
 
@@ -114,13 +111,9 @@ def audited_together(
     ]
     if any(one.measure.classes != report.classes for one in found):
         raise SourceError(f"audit of {report.name}: {CHANGING}")
-    ends = [place for place, one in enumerate(report.measures) if one.measure == "average_class_size"]
-    at = ends[0] if ends else len(report.measures)
-    measures = (*report.measures[:at], *(one.measure for one in found), *report.measures[at:])
-    violations = [*report.violations, *(each for one in found for each in one.violations)]
-    listed = tuple(worst_first(violations)[:EXACT_CLASSES_MAX])
-    certificates = tuple(one.certificate for one in found)
-    return replace(report, measures=measures, violations=listed, certificates=certificates)
+    violations = [each for one in found for each in one.violations]
+    whole = report.with_audits([one.measure for one in found], violations)
+    return replace(whole, certificates=tuple(one.certificate for one in found))
 
 
 def _text(step: str, values: Mapping[str, Any]) -> str:
@@ -147,7 +140,7 @@ def _certificate(
         raise SourceError(f"{stage}: {asked.name}: {wide}") from wide
     found = _transports(distance, class_of - 1, value - 1, records)
     emd = [one.fraction(distance) for one in found]
-    exact = sorted(range(len(emd)), key=lambda c: -emd[c])[:EXACT_CLASSES_MAX]
+    exact = sorted(range(len(emd)), key=lambda c: -emd[c])[:VIOLATIONS_LISTED]
     exact = [c for place, c in enumerate(exact) if place == 0 or emd[c] > Fraction(asked.t)]
     flows = [
         (np.full(len(one.moved), c + 1), one.source + 1, one.target + 1, one.moved)

@@ -1,8 +1,8 @@
 """Audit of (n, t)-closeness: boxes of quasi-identifiers are given or searched, and SQL judges by them.
 
-SQL computes ranks, boxes, sizes and distances from the audited rows, see sql/audit/natural_supersets.sql. A
-wrong box cannot help a class: the records in the box are a natural superset of the class, or the class
-violates.
+SQL computes ranks, boxes, sizes and distances from the audited rows, see sql/audit/natural_supersets.sql. Of
+a given box SQL believes only which values it names. Who gives boxes may choose the values of a text for the
+sensitive values below them; docs/measures/nt-closeness.md says so.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from duckanon.audits.certificate import SUPERSETS_MAX, Supersets
-from duckanon.audits.report import CHANGING, Measure, violation_of, worst_first
+from duckanon.audits.report import CHANGING, VIOLATIONS_LISTED, Measure, violation_of
 from duckanon.database import arrow, engine, templates
 from duckanon.database.engine import temporary
 from duckanon.errors import SourceError
@@ -33,19 +33,14 @@ if TYPE_CHECKING:
 
 MEASURE = "nt_closeness"
 
-VIOLATIONS_LISTED = 100
-"""Violating classes of a column, as many as a report lists."""
-
 BOX_GROWTH = 4
 """The search cuts the table into boxes of n records, then of this many times n, and so on."""
 
-SEARCHED = (
+NO_BOX_FOUND = (
     "no natural superset was found for the classes that violate nt_closeness; the boxes were searched, and a "
     "release of duckanon has recorded its own: audit the view, or run duckanon verify"
 )
 """Warning of an audit that has searched for boxes."""
-
-_BOUNDS = ("superset", "place", "first", "last")
 
 
 def audited_near(
@@ -75,23 +70,15 @@ def audited_near(
         found = [_audit(con, values, place, stage) for place in range(1, len(asked) + 1)]
     if any(measure.classes != report.classes for measure, _ in found):
         raise SourceError(f"{stage}: {CHANGING}")
-    ends = [place for place, one in enumerate(report.measures) if one.measure == "average_class_size"]
-    at = ends[0] if ends else len(report.measures)
-    measures = (*report.measures[:at], *(measure for measure, _ in found), *report.measures[at:])
-    violations = [*report.violations, *(one for _, worst in found for one in worst)]
-    listed = tuple(worst_first(violations)[:VIOLATIONS_LISTED])
     few = f"n = {n:,} is more than the records of the table, so no group is large enough for any class"
     # The whole table holds every class: a distance is infinite only if the table has fewer than n records.
     warnings = [few] if any(measure.value == math.inf for measure, _ in found) else []
     if given is None and not warnings and any(measure.violations for measure, _ in found):
-        warnings = [SEARCHED]
-    return replace(
-        report,
-        measures=measures,
-        violations=listed,
-        warnings=(*report.warnings, *warnings),
-        supersets=used,
+        warnings = [NO_BOX_FOUND]
+    whole = report.with_audits(
+        [measure for measure, _ in found], [one for _, worst in found for one in worst]
     )
+    return replace(whole, warnings=(*report.warnings, *warnings), supersets=used)
 
 
 def _text(step: str, values: Mapping[str, Any]) -> str:
@@ -128,38 +115,39 @@ def _audit(
 
 def _searched(con: duckdb.DuckDBPyConnection, values: Mapping[str, Any], stage: str) -> Supersets:
     """Boxes that make the most classes keep the threshold, of those that Mondrian cuts the table into."""
-    _hold(con, values, _table([], []), stage)
+    none = Supersets.of_rows(())
+    _hold(con, values, none.bounds, stage)
     needy = []
     for place in range(1, len(values["columns"]) + 1):
         _measure(con, values, place, stage)
         needy.append(_numbers(con, _text("violating", values), stage)[0])
     if not any(map(len, needy)):
-        return Supersets(_table([], []))
+        return none
     size, *ranks = _numbers(con, _text("ranks", values), stage)
     rank = np.column_stack(ranks)
     wanted = np.isin(np.arange(1, len(size) + 1), np.concatenate(needy))
     boxes = list(_boxes(rank, size, wanted, values["n"]))
     if not boxes:
-        return Supersets(_table([], []))
+        return none
     pairs = _pairs(con, values, boxes, needy, stage)
-    chosen = [rank[boxes[number]] for number in _cover(*pairs, len(boxes))]
-    return Supersets(_table([box.min(axis=0) for box in chosen], [box.max(axis=0) for box in chosen]))
+    return _around([rank[boxes[number]] for number in _cover(*pairs, len(boxes))])
 
 
 def _numbers(con: duckdb.DuckDBPyConnection, query: str, stage: str) -> list[Integers]:
     return [arrow.numbers(column) for column in engine.table(con, query, stage).columns]
 
 
-def _table(low: Sequence[Integers], high: Sequence[Integers]) -> pa.Table:
-    """Bounds of boxes that are numbered from 1; a box takes the ranks low..high of each place."""
-    # Imported here because an audit without n needs no Arrow table.
-    import pyarrow as pa
-
-    first, last = np.array(low, np.int64), np.array(high, np.int64)
-    count, places = first.shape if len(first) else (0, 0)
-    number, place = np.divmod(np.arange(count * places), max(places, 1))
-    arrays = (number + 1, place + 1, first.ravel(), last.ravel())
-    return pa.table(dict(zip(_BOUNDS, map(arrow.arrow, arrays), strict=True)))
+def _around(boxes: Sequence[Integers]) -> Supersets:
+    """Boxes, numbered from 1, around the ranks (classes, places) of some classes each."""
+    return Supersets.of_rows(
+        [
+            (number, place, first, last)
+            for number, ranks in enumerate(boxes, start=1)
+            for place, (first, last) in enumerate(
+                zip(ranks.min(axis=0).tolist(), ranks.max(axis=0).tolist(), strict=True), start=1
+            )
+        ]
+    )
 
 
 def _boxes(rank: Integers, size: Integers, wanted: npt.NDArray[np.bool_], n: int) -> Iterator[Integers]:

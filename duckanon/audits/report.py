@@ -23,6 +23,9 @@ CHANGING = "the table holds other rows each time it is read: store it before it 
 COLUMNS = ("measure", "attribute", "threshold", "value", "classes", "violations", "records", "passed")
 """Columns of the report rows, as every AUDIT returns them."""
 
+VIOLATIONS_LISTED = 100
+"""Violating classes that a report lists."""
+
 _VIOLATIONS_SHOWN = 10
 _VALUE_MAX_CHARACTERS = 500
 """Violations in a text, and characters of a value in it."""
@@ -165,6 +168,14 @@ class Report:
     def violated(self) -> bool:
         """Whether some measure with a threshold failed; False when nothing was judged."""
         return any(measure.passed is False for measure in self.measures)
+
+    def with_audits(self, measures: Sequence[Measure], violations: Sequence[Violation]) -> Report:
+        """Return the report with the measures of further audits before the figures of the classes."""
+        ends = [place for place, one in enumerate(self.measures) if one.measure == "average_class_size"]
+        at = ends[0] if ends else len(self.measures)
+        together = (*self.measures[:at], *measures, *self.measures[at:])
+        listed = worst_first([*self.violations, *violations])[:VIOLATIONS_LISTED]
+        return replace(self, measures=together, violations=tuple(listed))
 
     def extended(self, measures: tuple[Measure, ...], warnings: tuple[str, ...], plan: str) -> Report:
         """Return the report with more measures and warnings at its end, and the plan of the release."""

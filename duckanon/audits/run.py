@@ -16,7 +16,7 @@ from duckanon.audits.headers import rows_of
 from duckanon.audits.joint import audited_together
 from duckanon.audits.legible import legible
 from duckanon.audits.near import audited_near
-from duckanon.audits.report import CHANGING, Measure, Report, violation_of, worst_first
+from duckanon.audits.report import CHANGING, VIOLATIONS_LISTED, Measure, Report, violation_of, worst_first
 from duckanon.audits.subsets import subset_measures, subset_values, subset_violations
 from duckanon.database import engine, own_copy, templates
 from duckanon.database.csv_files import read_csv
@@ -276,10 +276,6 @@ def audit_attributes(
             places = sorted(quasi, key=names.index)
             report = audited_near(con, relation, places, asked, near, report, texts=texts, given=supersets)
     return report
-
-
-VIOLATIONS_LISTED = 100
-"""Violating classes that a report lists."""
 
 
 COLUMNS_PER_STATEMENT = 16

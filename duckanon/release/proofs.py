@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from duckanon.audits.certificate import Certificate, Supersets
-from duckanon.database import arrow, engine, templates
+from duckanon.database import engine, templates
 from duckanon.errors import ReleaseError
 from duckanon.policy.joint import JOINT_MEASURES, NT_CLOSENESS, NT_RECORDS
 
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import duckdb
-
-_BOUNDS = ("superset", "place", "first", "last")
 
 
 def proof_tables(release_id: int, thresholds: Iterable[Sequence[object]]) -> dict[str, str]:
@@ -88,10 +84,3 @@ def read_supersets(con: duckdb.DuckDBPyConnection, relation: str, stage: str) ->
     """Boxes in a table (SQL text), which may be of others: SQL will judge what it says."""
     query = templates.render("evidence/recorded.sql.j2:supersets", relation=relation)
     return Supersets(engine.table(con, query, stage))
-
-
-def supersets_from(rows: Sequence[Sequence[int]]) -> Supersets:
-    """Boxes from rows of superset, place, first and last."""
-    columns = zip(*rows, strict=True) if rows else [()] * len(_BOUNDS)
-    numbers = [arrow.column(column, pa.int64()) for column in columns]
-    return Supersets(pa.Table.from_arrays(numbers, names=list(_BOUNDS)))

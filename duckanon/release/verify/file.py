@@ -8,6 +8,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from duckanon.audits.certificate import Supersets
 from duckanon.audits.evidence import read_canonical
 from duckanon.audits.run import audit_attributes
 from duckanon.database import engine, file_room, own_copy, templates
@@ -21,7 +22,6 @@ from duckanon.policy.reported import OF_THE_RECORDS, proved
 from duckanon.release import file_evidence, foreign
 from duckanon.release.cells import header_of
 from duckanon.release.folders import RECORD_MAX_BYTES, evidence_from
-from duckanon.release.proofs import supersets_from
 from duckanon.release.verify.beside import strange_boxes
 from duckanon.release.verify.outcome import Verification, Verified, differing, missing
 from duckanon.release.verify.record import OF_THE_SOURCE, STAGE
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from duckanon.audits.certificate import Supersets
     from duckanon.audits.report import Report
     from duckanon.policy.policy import AuditPolicy
     from duckanon.release.folders import FolderEvidence
@@ -199,7 +198,7 @@ def _boxes(evidence: FolderEvidence, policy: AuditPolicy) -> Supersets | None:
         raise ReleaseError(f"the evidence has {has} without {lacks}")
     if evidence.supersets is None:
         return None
-    return supersets_from(evidence.supersets)
+    return Supersets.of_rows(evidence.supersets)
 
 
 def _strange(

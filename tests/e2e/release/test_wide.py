@@ -19,7 +19,8 @@ import duckdb
 import pytest
 
 import duckanon
-from duckanon.audits.run import COLUMNS_PER_STATEMENT, VIOLATIONS_LISTED, audit_relation
+from duckanon.audits.report import VIOLATIONS_LISTED
+from duckanon.audits.run import COLUMNS_PER_STATEMENT, audit_relation
 from duckanon.database import engine
 from duckanon.policy.policy import AuditPolicy
 from duckanon.release.stages.advise import advise as advice

@@ -126,7 +126,7 @@ def supersets(
             if own[box[held] == number].any():
                 return None
         found += [(number + 1, *bound) for bound in bounds]
-    return _bounds(found)
+    return Supersets.of_rows(found)
 
 
 def bounds_of(
@@ -161,12 +161,5 @@ def bounds_of(
     return bounds, missing == 0
 
 
-def _bounds(rows: Sequence[tuple[int, int, int, int]]) -> Supersets:
-    columns = np.array(rows, dtype=np.int64).reshape(-1, 4).T
-    names = ("superset", "place", "first", "last")
-    arrays = (arrow.arrow(np.ascontiguousarray(one)) for one in columns)
-    return Supersets(pa.table(dict(zip(names, arrays, strict=True))))
-
-
-ALL_RECORDS = _bounds([])
+ALL_RECORDS = Supersets.of_rows(())
 """No box: t is the distance from all records alone, which always are a superset."""
