@@ -112,7 +112,7 @@ def candidate_of(
 def least_way(
     con: duckdb.DuckDBPyConnection, staged: Staged, embedded: Embedded, limits: Limits, policy: Policy
 ) -> Way:
-    """The way of least loss; with n, of those that keep t from all records, n records a class, or boxes."""
+    """The way of least loss. With n, ways of three kinds: t from all records, classes of n records, boxes."""
     if policy.n is None:
         return protected(con, staged, embedded, limits, policy)
     way = protected(con, staged, embedded, limits, from_all_records(staged, policy))

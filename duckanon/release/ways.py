@@ -34,6 +34,9 @@ MONDRIAN_MAX_RECORDS, MONDRIAN_MAX_COORDINATES = 1_000_000, 10_000_000
 MERGED_CLASS_SIZE = 256
 """Mean class size above which merging counts as having left few classes."""
 
+CLASS_OF_N_MAX_TIMES = 8
+"""Largest n, as a multiple of k, for which classes of n records are tried: larger ones lose more than t."""
+
 
 @dataclass(frozen=True)
 class Way:
@@ -92,10 +95,6 @@ def other_ways(
     )
     if fits_memory(staged, embedded) and (policy.suppression_limit or merged):
         yield replace(policy, method="mondrian")
-
-
-CLASS_OF_N_MAX_TIMES = 8
-"""Largest n, as a multiple of k, for which classes of n records are tried: larger ones lose more than t."""
 
 
 def from_all_records(staged: Staged, policy: Policy) -> Policy:
